@@ -1,0 +1,22 @@
+//! Tiering policies as pure state machines, and the knobs that tune them.
+//!
+//! Nothing in this crate reads a clock, a file, a thread or a global random source: `now` and a
+//! seeded generator come in with every call, decisions go out as a list. So the same object runs
+//! under the simulated machine and under a live daemon, and every behaviour is testable on a
+//! virtual clock. Start with [`policy::Policy`]; add a policy by one file and one line in
+//! [`registry`].
+
+pub mod all_fast;
+pub mod all_slow;
+pub mod hemem;
+pub mod knob;
+pub mod nearest;
+pub mod notier;
+pub mod policy;
+pub mod random;
+pub mod registry;
+
+pub use knob::{Config, Knob, KnobError, KnobKind, Value};
+pub use policy::*;
+pub use random::CounterRng;
+pub use registry::{System, SystemError, SYSTEMS};
