@@ -1,0 +1,23 @@
+"""Which adapter knows which system. A new system is one line here."""
+
+from __future__ import annotations
+
+from tiertune import engine
+from tiertune.adapters.base import Adapter, AdapterError
+from tiertune.adapters.baseline import BaselineAdapter
+from tiertune.adapters.hemem import HememAdapter
+
+ADAPTERS: dict[str, type[Adapter]] = {
+    "hemem": HememAdapter,
+    "notier": BaselineAdapter,
+    "all-fast": BaselineAdapter,
+    "all-slow": BaselineAdapter,
+}
+
+
+def adapter_for(system: str) -> Adapter:
+    """The adapter of engine system `system`; raises `EngineError` for an unknown system."""
+    name = engine.system(system).name
+    if name not in ADAPTERS:
+        raise AdapterError(f"system '{name}' has no adapter yet; add it to adapters/registry.py")
+    return ADAPTERS[name](name)
