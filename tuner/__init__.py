@@ -1,0 +1,1 @@
+"""The tuner: campaigns, the loop, the journal, statistics and the command line."""

@@ -1,0 +1,1 @@
+"""Who proposes configurations: SMAC, and random search as its yardstick."""
