@@ -1,0 +1,94 @@
+"""Sizes and ratios as people write them: `64GiB`, `13.75MiB`, `96GB`, `1:8`."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from tiertune.nearest import nearest
+
+SIZE_UNITS: dict[str, int] = {
+    "B": 1,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
+"""Bytes per unit. `GB` is decimal and `GiB` binary: the 7 % between them decides whether a page fits."""
+
+MAX_BYTES = 2**60
+"""Largest size accepted; above it a file holds a slip of the unit."""
+
+_SIZE = re.compile(r"\s*(?P<number>[+-]?[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[A-Za-z]*)\s*")
+_RATIO = re.compile(r"\s*(?P<fast>[0-9]{1,9})\s*:\s*(?P<slow>[0-9]{1,9})\s*")
+
+
+class UnitError(ValueError):
+    """A size or ratio that cannot be read; the text says why and what is nearest."""
+
+
+def parse_size(text: str | int) -> int:
+    """Bytes of `text`: a whole number of bytes, or a number with a unit of `SIZE_UNITS`.
+
+    Raises `UnitError` for anything else, for a size that is not a whole number of bytes, and for one outside
+    1 B to 1 EiB.
+    """
+    if isinstance(text, bool) or not isinstance(text, (str, int)):
+        raise UnitError("is not a size; write a number and a unit, such as 64GiB")
+    if isinstance(text, int):
+        return _in_range(text)
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise UnitError("is not a size; write a number and a unit, such as 64GiB")
+    unit = match["unit"]
+    if unit == "" and "." not in match["number"]:
+        return _in_range(int(match["number"]))
+    if unit not in SIZE_UNITS:
+        known = f"the units are {', '.join(SIZE_UNITS)}"
+        if unit == "":
+            raise UnitError(f"is a size without a unit; {known}")
+        raise UnitError(f"has the unknown unit '{unit}'; did you mean '{nearest(unit, SIZE_UNITS)}'? {known}")
+    size = Fraction(match["number"]) * SIZE_UNITS[unit]
+    if size.denominator != 1:
+        raise UnitError(f"is not a whole number of bytes; the nearest valid size is {round(size)}")
+    return _in_range(size.numerator)
+
+
+def format_size(size_bytes: int) -> str:
+    """Shortest exact spelling: `format_size(2097152) == "2MiB"`; reads back through `parse_size`."""
+    for unit in ("TiB", "TB", "GiB", "GB", "MiB", "MB", "KiB", "kB"):
+        if size_bytes and size_bytes % SIZE_UNITS[unit] == 0:
+            return f"{size_bytes // SIZE_UNITS[unit]}{unit}"
+    return f"{size_bytes}B"
+
+
+def parse_ratio(text: str) -> tuple[int, int]:
+    """Parts of a `fast:slow` ratio: `parse_ratio("1:8") == (1, 8)`; raises `UnitError`."""
+    match = _RATIO.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise UnitError("is not a fast:slow ratio; write two whole numbers, such as \"1:8\"")
+    fast, slow = int(match["fast"]), int(match["slow"])
+    if fast == 0 or slow == 0:
+        raise UnitError(
+            f"gives a tier no memory; the nearest valid ratio is \"{max(fast, 1)}:{max(slow, 1)}\""
+            " (the systems all-fast and all-slow stand for the two ends)"
+        )
+    return fast, slow
+
+
+def fast_tier_bytes(footprint_bytes: int, ratio: str, page_bytes: int) -> int:
+    """Bytes of fast memory that `ratio` leaves to a footprint: its share, rounded down to whole pages."""
+    fast, slow = parse_ratio(ratio)
+    return footprint_bytes * fast // (fast + slow) // page_bytes * page_bytes
+
+
+def _in_range(size_bytes: int) -> int:
+    if size_bytes < 1:
+        raise UnitError("is less than one byte; the nearest valid size is 1B")
+    if size_bytes > MAX_BYTES:
+        raise UnitError(f"is more than 1 EiB; the nearest valid size is {format_size(MAX_BYTES)}")
+    return size_bytes
