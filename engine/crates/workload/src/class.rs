@@ -1,0 +1,30 @@
+//! How the accesses of a stream depend on each other.
+
+use serde::{Deserialize, Serialize};
+
+/// Access class: decides how many misses one core keeps in flight and what the prefetcher hides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AccessClass {
+    /// Each address comes from the load before (pointer chase, tree walk).
+    Chase,
+    /// Independent addresses known early (GUPS reads, hash probes).
+    Random,
+    /// Random reads addressed by a streamed index array, with branchy bodies (graph neighbours).
+    Gather,
+    /// Independent random read-modify-write.
+    Update,
+    /// Sequential, found by the prefetcher.
+    Stream,
+}
+
+impl AccessClass {
+    /// All classes; the position is the number stored in profiles.
+    pub const ALL: [AccessClass; 5] = [
+        AccessClass::Chase,
+        AccessClass::Random,
+        AccessClass::Gather,
+        AccessClass::Update,
+        AccessClass::Stream,
+    ];
+}
