@@ -1,0 +1,145 @@
+"""What a report says, as data: the schema of report.json, and all that the HTML and Markdown renderers see.
+
+Field order is key order. A change that readers of report.json can notice raises `SCHEMA_VERSION`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+
+Value: TypeAlias = bool | int | float | str
+Role: TypeAlias = Literal["default", "tuned"]
+
+
+class Part(BaseModel):
+    """Base of every part of a report: immutable, and closed to keys nobody declared."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Metric(Part):
+    """A measured quantity, as the engine declares it."""
+
+    name: str
+    unit: str
+    direction: Literal["minimize", "maximize", ""]
+    meaning: str
+
+
+class Effect(Part):
+    """How much better the winner is than the default, from validation alone. Ratios above 1 are improvements."""
+
+    ratio: float
+    low: float
+    high: float
+    confidence: float
+    pairs: int
+    improved: bool
+
+
+class SearchTrial(Part):
+    """One trial of the search, in order. `value` and `best_so_far` are in the metric's unit; None where it failed."""
+
+    number: int
+    origin: str
+    status: str
+    value: float | None
+    best_so_far: float | None
+    seed: int
+    run_wall_s: float | None
+    optimiser_s: float | None
+    config: dict[str, Value]
+    error: str | None
+
+
+class ValidationPair(Part):
+    """Default and winner on one seed that the search never saw; `ratio` above 1 means the winner is better."""
+
+    seed: int
+    default: float | None
+    tuned: float | None
+    ratio: float | None
+
+
+class MetricChange(Part):
+    """Medians of one metric over the validation seeds."""
+
+    metric: Metric
+    default: float | None
+    tuned: float | None
+
+
+class KnobChange(Part):
+    """A knob of the winner beside its default. Positions are places in the declared range, 0 to 1, None where outside."""
+
+    name: str
+    meaning: str
+    unit: str
+    native_name: str | None
+    default: Value
+    tuned: Value
+    changed: bool
+    searched: bool
+    active: bool
+    at_bound: Literal["low", "high", ""]
+    default_position: float | None
+    tuned_position: float | None
+
+
+class Timeline(Part):
+    """One validation run over simulated time: equally long columns, named with their units."""
+
+    role: Role
+    seed: int
+    columns: dict[str, list[float]]
+
+
+class Cell(Part):
+    """One scenario with one system: its search, its winner, its validation."""
+
+    id: str
+    system: str
+    workload: str
+    machine: str
+    ratio: str
+    threads: int | None
+    page_bytes: int
+    metric: Metric
+    verdict: str
+    outcome: Literal["improved", "no-improvement", "not-validated"]
+    effect: Effect | None
+    winner_trial: int | None
+    budget_trials: int
+    statuses: dict[str, int]
+    search: list[SearchTrial]
+    validation: list[ValidationPair]
+    metrics: list[MetricChange]
+    knobs: list[KnobChange]
+    native_block: str
+    timelines: list[Timeline]
+    workload_notes: list[str]
+
+
+class Fact(Part):
+    """A line of the environment table."""
+
+    name: str
+    value: str
+
+
+class Report(Part):
+    """A whole report."""
+
+    schema_version: Literal[1] = Field(default=SCHEMA_VERSION)
+    campaign: str
+    description: str
+    verdict: str
+    complete: bool
+    cells: list[Cell]
+    environment: list[Fact]
+    not_measured: list[str]
+    reproduce: list[str]

@@ -1,0 +1,132 @@
+"""The report as one HTML file: no scripts from elsewhere, no fonts, no network."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from tiertune.tuner.report import numbers
+from tiertune.tuner.report.document import Cell, Report
+from tiertune.tuner.report.figures.comparison import comparison, metric_words
+from tiertune.tuner.report.figures.convergence import convergence
+from tiertune.tuner.report.figures.cost import cost
+from tiertune.tuner.report.figures.timeline import timeline
+
+
+class Figure(NamedTuple):
+    """A figure with its caption and, as a `data:` address, the numbers behind it."""
+
+    name: str
+    title: str
+    caption: str
+    svg: Markup
+    csv_address: str
+
+
+class Drawing(NamedTuple):
+    """How one figure of a cell is made."""
+
+    name: str
+    title: str
+    draw: Callable[[Cell, str], str]
+    caption: Callable[[Cell], str]
+    rows: Callable[[Cell], Iterable[Sequence[object]]]
+
+
+def render_html(report: Report) -> str:
+    """The report as HTML text; equal reports give equal text."""
+    environment = Environment(
+        loader=PackageLoader("tiertune.tuner.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        number=numbers.number, exact=numbers.exact, csv_address=_csv_address, metric_words=lambda m: metric_words(m.name, m.unit)
+    )
+    environment.globals.update(quantity=numbers.quantity, change=numbers.change)
+    figures = {cell.id: _figures(cell, f"c{index}") for index, cell in enumerate(report.cells, start=1)}
+    return environment.get_template("report.html").render(report=report, figures=figures)
+
+
+def _figures(cell: Cell, prefix: str) -> list[Figure]:
+    made = []
+    for drawing in DRAWINGS:
+        name = f"{prefix}-{drawing.name}"
+        svg = drawing.draw(cell, name)
+        if svg:
+            address = _csv_address(drawing.rows(cell))
+            made.append(Figure(name, drawing.title, drawing.caption(cell), Markup(svg), address))
+    return made
+
+
+def _csv_address(rows: Iterable[Sequence[object]]) -> str:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(rows)
+    return "data:text/csv;base64," + base64.b64encode(stream.getvalue().encode()).decode()
+
+
+def _comparison_rows(cell: Cell) -> list[list[Any]]:
+    head = ["seed", f"default_{cell.metric.name}", f"tuned_{cell.metric.name}", "improvement"]
+    return [head, *([pair.seed, pair.default, pair.tuned, pair.ratio] for pair in cell.validation)]
+
+
+def _search_rows(cell: Cell) -> list[list[Any]]:
+    knobs = sorted({knob for trial in cell.search for knob in trial.config})
+    head = ["trial", "origin", "status", cell.metric.name, "best_so_far", "run_wall_s", "optimiser_s", *knobs]
+    return [
+        head,
+        *(
+            [t.number, t.origin, t.status, t.value, t.best_so_far, t.run_wall_s, t.optimiser_s]
+            + [t.config.get(knob) for knob in knobs]
+            for t in cell.search
+        ),
+    ]
+
+
+def _timeline_rows(cell: Cell) -> list[list[Any]]:
+    columns = list(cell.timelines[0].columns)
+    rows: list[list[Any]] = [["config", "seed", *columns]]
+    for run in cell.timelines:
+        shared = [run.columns.get(column, []) for column in columns]
+        rows += [[run.role, run.seed, *values] for values in zip(*shared, strict=False)]
+    return rows
+
+
+def _comparison_caption(cell: Cell) -> str:
+    return (
+        f"Each dot is one of {len(cell.validation)} seeds that the search never saw; default and tuned ran on the same"
+        " seeds. Bars in the upper part are medians. Below, the improvement seed by seed, and its interval."
+    )
+
+
+def _convergence_caption(cell: Cell) -> str:
+    return (
+        "Every search trial, by where its configuration came from. The dashed line is the default as measured in the"
+        " search. Single search runs flatter the best of them; the verdict rests on the validation seeds alone."
+    )
+
+
+def _timeline_caption(cell: Cell) -> str:
+    return (
+        f"Default and tuned on the same validation seed ({cell.timelines[0].seed}). Migrations are promotions plus"
+        " demotions; latency is that of a loaded access as the model resolves it, per tier."
+    )
+
+
+def _cost_caption(cell: Cell) -> str:
+    run = sum(trial.run_wall_s or 0 for trial in cell.search)
+    ask = sum(trial.optimiser_s or 0 for trial in cell.search)
+    return f"Running all search trials took {run:.3g} s, choosing their configurations {ask:.3g} s."
+
+
+DRAWINGS = (
+    Drawing("comparison", "Default against tuned", comparison, _comparison_caption, _comparison_rows),
+    Drawing("convergence", "The search", convergence, _convergence_caption, _search_rows),
+    Drawing("timeline", "Memory over simulated time", timeline, _timeline_caption, _timeline_rows),
+    Drawing("cost", "Cost of a trial", cost, _cost_caption, _search_rows),
+)

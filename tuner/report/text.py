@@ -1,0 +1,52 @@
+"""The report as JSON and as Markdown."""
+
+from __future__ import annotations
+
+from tiertune.tuner.report import numbers
+from tiertune.tuner.report.document import Cell, Report
+
+
+def render_json(report: Report) -> str:
+    """report.json: every number behind every figure, keys in the order of the schema."""
+    return report.model_dump_json(indent=1) + "\n"
+
+
+def render_markdown(report: Report) -> str:
+    """A short form for terminals and pull requests."""
+    lines = [f"# {report.verdict}", ""]
+    if not report.complete:
+        lines += ["This campaign has not finished; this is what its journal holds so far.", ""]
+    for cell in report.cells:
+        lines += _cell(cell)
+    lines += ["## Not measured", "", *(f"- {line}" for line in report.not_measured), ""]
+    lines += ["## Reproduce", "", *(f"    {line}" for line in report.reproduce), ""]
+    return "\n".join(lines)
+
+
+def _cell(cell: Cell) -> list[str]:
+    threads = "" if cell.threads is None else f", {cell.threads} threads"
+    lines = [
+        f"## {cell.system} on {cell.workload}, {cell.machine}, {cell.ratio}{threads}",
+        "",
+        cell.verdict,
+        "",
+        f"Search: {len(cell.search)} of {cell.budget_trials} trials. All trials by status: "
+        + ", ".join(f"{count} {status}" for status, count in cell.statuses.items())
+        + ".",
+        "",
+    ]
+    if cell.metrics:
+        lines += ["| metric | default | tuned | change |", "|---|---:|---:|---:|"]
+        for row in cell.metrics:
+            default, tuned = (numbers.quantity(value, row.metric.unit) for value in (row.default, row.tuned))
+            lines.append(f"| {row.metric.name} | {default} | {tuned} | {numbers.change(row.default, row.tuned)} |")
+        lines.append("")
+    changed = [knob for knob in cell.knobs if knob.changed]
+    if changed:
+        lines += ["| knob | default | tuned | unit |", "|---|---:|---:|---|"]
+        for knob in changed:
+            lines.append(f"| {knob.name} | {numbers.exact(knob.default)} | {numbers.exact(knob.tuned)} | {knob.unit} |")
+        lines.append("")
+    if cell.native_block:
+        lines += ["```", cell.native_block.rstrip(), "```", ""]
+    return lines
