@@ -1,0 +1,1 @@
+"""Machine models: one YAML file each, and their loader."""

@@ -1,0 +1,121 @@
+"""What a machine file holds: cores, last-level cache and memory tiers, every figure with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from tiertune.document import Path as Place
+from tiertune.fields import Flag, Integer, Name, Number, Size, Text
+from tiertune.files import Strict, find, load
+from tiertune.nearest import nearest
+
+CurvePoint = tuple[Annotated[Number, Field(ge=0, le=1)], Annotated[Number, Field(ge=1, le=100)]]
+
+TIER_FIGURES = ("capacity_bytes", "latency_ns", "read_gbps", "write_gbps", "curve")
+MACHINE_FIGURES = ("cores", "clock_ghz", "llc_bytes", "llc_hit_ns", "fill_buffers", "sample_assist_ns")
+
+
+class Tier(Strict):
+    """One memory tier."""
+
+    name: Name = Field(description="name of the tier in reports")
+    capacity_bytes: Size = Field(description="installed memory, such as 96GB")
+    latency_ns: Number = Field(ge=1, le=100_000, description="unloaded latency of a random read, in ns")
+    sequential_latency_ns: Number | None = Field(
+        default=None, ge=1, le=100_000, description="unloaded latency of sequential reads where the medium differs"
+    )
+    read_gbps: Number = Field(ge=0.01, le=10_000, description="peak read bandwidth, in 1e9 bytes/s")
+    write_gbps: Number = Field(ge=0.01, le=10_000, description="peak write bandwidth, in 1e9 bytes/s")
+    duplex: Flag = Field(
+        default=False, description="whether reads and writes have separate channels (UPI, CXL) or share a bus (DDR)"
+    )
+    curve: list[CurvePoint] = Field(
+        min_length=2,
+        max_length=100,
+        description="loaded latency: pairs of utilisation of peak bandwidth and multiple of the unloaded latency",
+    )
+    sources: dict[str, Text] = Field(description="where each figure comes from, in words")
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """Shape of the curve, order of the latencies, a source for every figure."""
+        yield from _curve_mistakes(self.curve)
+        if self.sequential_latency_ns is not None and self.sequential_latency_ns > self.latency_ns:
+            yield (
+                ("sequential_latency_ns",),
+                f"{self.sequential_latency_ns:g} is above latency_ns; the largest valid value is {self.latency_ns:g}",
+            )
+        figures = TIER_FIGURES + (("sequential_latency_ns",) if self.sequential_latency_ns is not None else ())
+        yield from _source_mistakes(self.sources, figures)
+
+
+class Machine(Strict):
+    """A modelled machine; tiers from fastest to slowest."""
+
+    name: Name = Field(description="name of the machine, as campaigns use it")
+    description: Text = Field(description="one line on the machine")
+    source: Text = Field(description="paper or document that the machine comes from")
+    cores: Integer = Field(ge=1, le=4096, description="cores that the application and the tiering threads share")
+    clock_ghz: Number = Field(ge=0.1, le=20, description="clock in GHz")
+    llc_bytes: Size = Field(description="last-level cache, such as 13.75MiB")
+    llc_hit_ns: Number = Field(ge=1, le=1000, description="latency of a last-level cache hit, in ns")
+    fill_buffers: Number = Field(ge=1, le=1024, description="first-level misses that a core keeps in flight")
+    sample_assist_ns: Number = Field(
+        ge=0, le=100_000, description="time that the sampled thread loses per hardware sample, in ns"
+    )
+    sources: dict[str, Text] = Field(description="where each figure outside the tiers comes from, in words")
+    tiers: list[Tier] = Field(min_length=2, max_length=16, description="memory tiers, fastest first")
+    notes: list[Text] = Field(default=[], description="remarks for readers")
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """Order and names of the tiers, a source for every figure."""
+        yield from _source_mistakes(self.sources, MACHINE_FIGURES)
+        for number, (faster, tier) in enumerate(zip(self.tiers, self.tiers[1:], strict=False), start=1):
+            if tier.latency_ns < faster.latency_ns:
+                yield (
+                    ("tiers", number, "latency_ns"),
+                    f"{tier.latency_ns:g} is below that of the tier before; tiers go from fastest to slowest and"
+                    f" the smallest valid value here is {faster.latency_ns:g}",
+                )
+        seen: set[str] = set()
+        for number, tier in enumerate(self.tiers):
+            if tier.name in seen:
+                yield ("tiers", number, "name"), f"'{tier.name}' names two tiers; '{tier.name}-{number}' is free"
+            seen.add(tier.name)
+
+    def document(self) -> dict[str, Any]:
+        """The machine as the engine takes it: plain data, sizes in bytes, without the sources."""
+        plain = self.model_dump(mode="json", exclude={"sources": True, "tiers": {"__all__": {"sources"}}})
+        assert isinstance(plain, dict)
+        return plain
+
+
+def load_machine(name_or_path: str, base: Path | None = None) -> Machine:
+    """Reads a machine by name (`./machines` first, then the packaged ones) or path; raises `InputError`."""
+    return load(Machine, find("machines", name_or_path, base))
+
+
+def _curve_mistakes(curve: list[tuple[float, float]]) -> Iterator[tuple[Place, str]]:
+    if tuple(curve[0]) != (0, 1):
+        yield ("curve", 0), f"[{curve[0][0]:g}, {curve[0][1]:g}] starts the curve; the first point is always [0, 1]"
+    for number, ((u0, m0), (u1, m1)) in enumerate(zip(curve, curve[1:], strict=False), start=1):
+        if u1 <= u0:
+            yield ("curve", number, 0), f"utilisation {u1:g} does not rise above {u0:g}, that of the point before"
+        if m1 < m0:
+            yield (
+                ("curve", number, 1),
+                f"multiplier {m1:g} is below {m0:g}, that of the point before; latency never falls with load and"
+                f" the smallest valid value is {m0:g}",
+            )
+
+
+def _source_mistakes(sources: dict[str, str], figures: tuple[str, ...]) -> Iterator[tuple[Place, str]]:
+    for figure in figures:
+        if figure not in sources:
+            yield ("sources", figure), f"is missing: where {figure} comes from, in words"
+    for key in sources:
+        if key not in figures:
+            yield ("sources", key), f"is no figure of this part; did you mean '{nearest(key, figures)}'?"
