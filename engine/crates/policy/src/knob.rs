@@ -180,7 +180,7 @@ impl Knob {
                     _ => unreachable!("matched numbers only"),
                 };
                 let special = self.special.iter().any(|s| s.value as f64 == given);
-                if !special && !(given >= *min && given <= *max) {
+                if !(special || given >= *min && given <= *max) {
                     let nearest = if given.is_nan() { *min } else { given.clamp(*min, *max) };
                     return Err(invalid(self.expected(), nearest.to_string()));
                 }

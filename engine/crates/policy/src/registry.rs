@@ -26,8 +26,11 @@ pub struct System {
     pub knobs: fn() -> Vec<Knob>,
     /// Checks the config and builds the policy.
     #[serde(skip)]
-    pub build: fn(&Config, &Topology) -> Result<Box<dyn Policy>, KnobError>,
+    pub build: Build,
 }
+
+/// Checks a config and builds the policy for a topology.
+pub type Build = fn(&Config, &Topology) -> Result<Box<dyn Policy>, KnobError>;
 
 fn serialize_knobs<S: serde::Serializer>(knobs: &fn() -> Vec<Knob>, serializer: S) -> Result<S::Ok, S::Error> {
     knobs().serialize(serializer)
