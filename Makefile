@@ -1,0 +1,158 @@
+# `make demo` and `make test` set up everything they need; `make help` lists the rest.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Stamps lie in the environment that they describe, so that deleting it deletes them.
+BUILD_TOOLS := $(VENV)/.installed-build-tools
+PACKAGES := $(VENV)/.installed-packages
+ENGINE := $(VENV)/.installed-engine
+PYTHON_PART := $(VENV)/.installed-tiertune
+
+CARGO_MANIFEST := engine/Cargo.toml
+ENGINE_SOURCES := engine/Cargo.toml engine/Cargo.lock engine/crates/python/pyproject.toml \
+    $(shell find engine/crates -type d -o -name '*.rs' -o -name Cargo.toml)
+# The binding has no Rust tests (it is tested from Python), and linking such tests would need libpython.
+CARGO_TEST := cargo test --manifest-path $(CARGO_MANIFEST) --workspace --exclude tiertune-python --locked --quiet
+
+# Tests run on this many processes.
+WORKERS ?= 2
+# Extra words for pip-compile in `make lock`: --upgrade, --upgrade-package numpy
+LOCK_FLAGS ?=
+
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+export PIP_ROOT_USER_ACTION := ignore
+# The same Python for every build of the binding: otherwise clippy and the wheel rebuild each other's pyo3.
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+
+say = @echo "==> $(1)"
+
+##@ The two that matter
+
+.PHONY: demo
+demo: setup ## Record a graph computation, tune HeMem for it, prove the gain, write a report
+	@$(BIN)/tiertune demo
+
+.PHONY: test
+test: setup ## Every test that needs no special machine (Rust, then Python)
+	$(call say,Rust tests)
+	$(CARGO_TEST)
+	echo "==> Python tests"
+	$(BIN)/python -m pytest -n $(WORKERS) --ignore=tests/host
+
+##@ Setting up
+
+.PHONY: setup
+setup: $(PYTHON_PART) ## Python environment, engine and command; quick when nothing changed
+	@:
+
+$(BUILD_TOOLS): requirements/build.lock
+	@python=$$(.ci/prerequisites)
+	if ! $(BIN)/python -c 'import pip' 2>/dev/null; then
+	    echo "==> Python environment $(VENV) ($$($$python --version))"
+	    rm -rf $(VENV)
+	    $$python -m venv $(VENV)
+	fi
+	$(PIP) install --require-hashes -r $<
+	touch $@
+
+$(PACKAGES): requirements/dev.lock $(BUILD_TOOLS)
+	@.ci/prerequisites >/dev/null
+	echo "==> $$(grep -c '==' $<) locked Python packages (the first time about 2 minutes)"
+	$(PIP) install --require-hashes --no-build-isolation -r $<
+	touch $@
+
+$(ENGINE): $(ENGINE_SOURCES) $(PACKAGES)
+	@.ci/prerequisites >/dev/null
+	echo "==> engine (Rust, optimised; the first time about 2 minutes)"
+	rm -rf $(VENV)/wheels
+	$(BIN)/maturin build --quiet --release --locked --manifest-path engine/crates/python/Cargo.toml \
+	    --interpreter $(BIN)/python --out $(VENV)/wheels 2>$(VENV)/engine.log || { cat $(VENV)/engine.log >&2; exit 1; }
+	$(PIP) install --no-index --no-deps --force-reinstall $(VENV)/wheels/*.whl
+	touch $@
+
+$(PYTHON_PART): pyproject.toml $(PACKAGES) $(ENGINE)
+	@if [ ! -e $@ ] || [ pyproject.toml -nt $@ ]; then
+	    echo "==> the tiertune command"
+	    $(PIP) install --no-index --no-deps --no-build-isolation --editable .
+	fi
+	touch $@
+
+.PHONY: lock
+lock: $(ENGINE) ## Renew the Python locks (LOCK_FLAGS=--upgrade to move versions); the Rust one: cargo update
+	@export CUSTOM_COMPILE_COMMAND='make lock'
+	compile() {
+	    $(BIN)/python -m piptools compile --quiet --generate-hashes --strip-extras --resolver backtracking \
+	        --no-allow-unsafe --unsafe-package tiertune-engine --no-emit-index-url --no-emit-find-links \
+	        --no-emit-options $(LOCK_FLAGS) "$$@" 2> >(grep -v 'may be rejected by pip' >&2)
+	}
+	# The engine is built here and never fetched, so its pin is left out, and with it pip-compile's warning.
+	without_engine() { sed -i '/^# WARNING: The following packages were not pinned/,$$d' "$$1"; }
+	$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
+	    || { echo "locks are made with Python 3.11, the oldest one supported" >&2; exit 1; }
+	compile --output-file requirements/build.lock requirements/build.in
+	compile --find-links $(VENV)/wheels --output-file requirements/run.lock pyproject.toml
+	without_engine requirements/run.lock
+	compile --find-links $(VENV)/wheels --extra dev --constraint requirements/run.lock \
+	    --constraint requirements/build.lock --output-file requirements/dev.lock pyproject.toml
+	without_engine requirements/dev.lock
+
+##@ Working on it
+
+.PHONY: lint
+lint: setup ## Format, lint and types, Python and Rust; changes nothing
+	@.ci/prerequisites lint >/dev/null
+	echo "==> ruff"
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	echo "==> mypy"
+	$(BIN)/mypy --no-error-summary
+	echo "==> cargo fmt"
+	cargo fmt --manifest-path $(CARGO_MANIFEST) --all --check
+	echo "==> cargo clippy"
+	cargo clippy --manifest-path $(CARGO_MANIFEST) --workspace --all-targets --locked --quiet -- -D warnings
+
+.PHONY: format
+format: setup ## Format Python and Rust in place
+	@.ci/prerequisites lint >/dev/null
+	$(BIN)/ruff check --quiet --fix-only .
+	$(BIN)/ruff format --quiet .
+	cargo fmt --manifest-path $(CARGO_MANIFEST) --all
+
+.PHONY: golden
+golden: setup ## Rewrite the golden files; their diff is the review
+	$(call say,golden files)
+	export UPDATE_GOLDEN=1
+	$(CARGO_TEST)
+	$(BIN)/python -m pytest -n $(WORKERS) tests/golden
+
+.PHONY: bench
+bench: setup ## Measure the promises on this machine
+	@$(BIN)/python -m tests.bench
+
+.PHONY: test-host
+test-host: ## Tests on a real Linux host (none exist yet)
+	@if [ -n "$$(find tests/host -name 'test_*.py' 2>/dev/null | head -n 1)" ]; then
+	    $(MAKE) setup
+	    $(BIN)/python -m pytest tests/host
+	else
+	    echo "test-host: there are no host tests yet; nothing was run"
+	fi
+
+.PHONY: clean
+clean: ## Remove everything that was built (results/ stays)
+	@rm -rf $(VENV) engine/target build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf engine/python/*.egg-info
+
+.PHONY: help
+help: ## This list
+	@awk 'BEGIN { FS = ":.*## " } \
+	    /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	    /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
