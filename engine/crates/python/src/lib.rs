@@ -1,1 +1,150 @@
-//! x
+//! The Python face of the engine: JSON documents in and out, arrays for profiles.
+//!
+//! Everything that can go wrong because of what a caller passed raises `ValueError` with one
+//! sentence; `tiertune.engine` turns it into the project's own error type.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tiertune_policy::{Config, SYSTEMS, registry};
+use tiertune_sim::metrics::METRICS;
+use tiertune_sim::scenario::WorkloadModel;
+use tiertune_sim::{Request, Workload};
+
+mod recording;
+
+fn refused(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// A workload that any number of runs share; compiled once per page size.
+#[pyclass(frozen, name = "Workload")]
+struct PyWorkload {
+    model: WorkloadModel,
+    notes: Vec<String>,
+    compiled: Mutex<HashMap<u64, Arc<Workload>>>,
+}
+
+impl PyWorkload {
+    fn new(model: WorkloadModel, notes: Vec<String>) -> Self {
+        Self { model, notes, compiled: Mutex::new(HashMap::new()) }
+    }
+
+    fn compiled(&self, page_bytes: u64) -> PyResult<Arc<Workload>> {
+        if !page_bytes.is_power_of_two() || page_bytes < 4096 {
+            return Err(refused(format!("page_bytes {page_bytes} is not a power of two from 4096")));
+        }
+        let mut compiled = self.compiled.lock().expect("no panic while compiling");
+        if let Some(workload) = compiled.get(&page_bytes) {
+            return Ok(workload.clone());
+        }
+        let workload = Arc::new(Workload::compile(&self.model, page_bytes).map_err(refused)?);
+        compiled.insert(page_bytes, workload.clone());
+        Ok(workload)
+    }
+}
+
+#[pymethods]
+impl PyWorkload {
+    /// A workload of synthetic streams, from its JSON document.
+    #[staticmethod]
+    fn from_streams(document: &str) -> PyResult<Self> {
+        let model: WorkloadModel = serde_json::from_str(document).map_err(refused)?;
+        Workload::compile(&model, registry::PAGE_2M).map_err(refused)?;
+        Ok(Self::new(model, vec![]))
+    }
+
+    /// Objects, phases and notes, as JSON.
+    fn describe(&self) -> String {
+        let objects: Vec<_> = self
+            .model
+            .objects
+            .iter()
+            .map(|o| serde_json::json!({"name": o.name, "bytes": o.bytes, "scattered": o.scattered}))
+            .collect();
+        let mut phases: Vec<&str> = Vec::new();
+        for phase in self.model.blocks.iter().flat_map(|b| &b.phases) {
+            if phases.last() != Some(&phase.name.as_str()) {
+                phases.push(&phase.name);
+            }
+        }
+        serde_json::json!({
+            "footprint_bytes": self.model.objects.iter().map(|o| o.bytes).sum::<u64>(),
+            "objects": objects,
+            "phases": phases,
+            "notes": self.notes,
+        })
+        .to_string()
+    }
+}
+
+/// Version of the engine.
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+/// All systems with their knobs, as JSON.
+#[pyfunction]
+fn systems_json() -> PyResult<String> {
+    serde_json::to_string(SYSTEMS).map_err(refused)
+}
+
+/// All metrics of a run, as JSON.
+#[pyfunction]
+fn metrics_json() -> PyResult<String> {
+    serde_json::to_string(METRICS).map_err(refused)
+}
+
+/// Checks a config; returns it with defaults filled in, as JSON.
+#[pyfunction]
+fn check_config(system: &str, config: &str) -> PyResult<String> {
+    let system = registry::find(system).map_err(refused)?;
+    let config: Config = serde_json::from_str(config).map_err(refused)?;
+    let resolved = tiertune_policy::knob::resolve(system.name, &(system.knobs)(), &config).map_err(refused)?;
+    serde_json::to_string(&resolved).map_err(refused)
+}
+
+/// Runs one request (JSON) and returns its result (JSON).
+#[pyfunction]
+fn run(py: Python<'_>, workload: &PyWorkload, request: &str) -> PyResult<String> {
+    let request: Request = serde_json::from_str(request).map_err(refused)?;
+    py.detach(|| {
+        let workload = workload.compiled(request.page_bytes)?;
+        let result = tiertune_sim::run(&workload, &request).map_err(refused)?;
+        serde_json::to_string(&result).map_err(refused)
+    })
+}
+
+/// Runs many requests on `threads` threads; results in the order of the requests.
+#[pyfunction]
+fn run_many(py: Python<'_>, workload: &PyWorkload, requests: Vec<String>, threads: usize) -> PyResult<Vec<String>> {
+    let requests: Vec<Request> =
+        requests.iter().map(|r| serde_json::from_str(r)).collect::<Result<_, _>>().map_err(refused)?;
+    let Some(first) = requests.first() else { return Ok(vec![]) };
+    if let Some(other) = requests.iter().find(|r| r.page_bytes != first.page_bytes) {
+        return Err(refused(format!("requests mix pages of {} and {} bytes", first.page_bytes, other.page_bytes)));
+    }
+    py.detach(|| {
+        let workload = workload.compiled(first.page_bytes)?;
+        tiertune_sim::run_many(&workload, &requests, threads)
+            .into_iter()
+            .map(|result| serde_json::to_string(&result.map_err(refused)?).map_err(refused))
+            .collect()
+    })
+}
+
+#[pymodule]
+fn tiertune_engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyWorkload>()?;
+    module.add_function(wrap_pyfunction!(version, module)?)?;
+    module.add_function(wrap_pyfunction!(systems_json, module)?)?;
+    module.add_function(wrap_pyfunction!(metrics_json, module)?)?;
+    module.add_function(wrap_pyfunction!(check_config, module)?)?;
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(run_many, module)?)?;
+    recording::register(module)?;
+    Ok(())
+}

@@ -1,1 +1,78 @@
-//! x
+//! The simulated machine: drives a policy on a virtual clock over modelled tiers.
+//!
+//! [`run`] takes a compiled [`workload::Workload`] and a [`scenario::Request`] and returns what was
+//! measured. [`fast`] is the main mode, [`reference`] executes every access and keeps it honest.
+//! Equal inputs give bit-equal results, whatever runs beside them.
+
+pub mod alias;
+pub mod cache;
+pub mod driver;
+pub mod error;
+pub mod fast;
+pub mod latency;
+pub mod memory;
+pub mod metrics;
+pub mod migration;
+pub mod operation;
+pub mod reference;
+pub mod replay;
+pub mod sampler;
+pub mod scatter;
+pub mod scenario;
+pub mod sweep;
+pub mod workload;
+
+use rayon::prelude::*;
+
+pub use driver::RunResult;
+pub use error::RunError;
+pub use scenario::{Mode, Request, WorkloadModel};
+pub use workload::Workload;
+
+/// Runs one request.
+pub fn run(workload: &Workload, request: &Request) -> Result<RunResult, RunError> {
+    check_machine(request)?;
+    match request.mode {
+        Mode::Fast => fast::run(workload, request),
+        Mode::Reference => reference::run(workload, request),
+    }
+}
+
+/// Runs many requests on `threads` threads; the results do not depend on how many.
+pub fn run_many(workload: &Workload, requests: &[Request], threads: usize) -> Vec<Result<RunResult, RunError>> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build();
+    match pool {
+        Ok(pool) => pool.install(|| requests.par_iter().map(|r| run(workload, r)).collect()),
+        // Without threads to be had the work is still done.
+        Err(_) => requests.iter().map(|r| run(workload, r)).collect(),
+    }
+}
+
+/// Checks the machine of a request.
+fn check_machine(request: &Request) -> Result<(), RunError> {
+    let machine = &request.machine;
+    let bad = |problem: String| Err(RunError::Machine { name: machine.name.clone(), problem });
+    if machine.tiers.len() < 2 || machine.tiers.len() > 8 {
+        return bad(format!("it has {} tiers; 2 to 8 are supported", machine.tiers.len()));
+    }
+    for tier in &machine.tiers {
+        let positive = [tier.latency_ns, tier.read_gbps, tier.write_gbps];
+        if positive.iter().any(|v| !(*v > 0.0 && v.is_finite())) {
+            return bad(format!("tier '{}': latency and bandwidths must be positive", tier.name));
+        }
+        let ascending = tier.curve.windows(2).all(|w| w[0][0] < w[1][0] && w[0][1] <= w[1][1]);
+        if tier.curve.first() != Some(&[0.0, 1.0]) || !ascending {
+            return bad(format!("tier '{}': the curve must rise from [0, 1]", tier.name));
+        }
+    }
+    if request.fast_bytes > machine.tiers[0].capacity_bytes {
+        return bad(format!(
+            "{} bytes of fast memory asked for, tier '{}' has {}",
+            request.fast_bytes, machine.tiers[0].name, machine.tiers[0].capacity_bytes
+        ));
+    }
+    if machine.cores == 0 || !(machine.fill_buffers >= 1.0) {
+        return bad("it needs at least one core and one fill buffer".into());
+    }
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! The last-level cache: analytically for rates, explicitly for single accesses.
+
+use crate::workload::{LINE_BYTES, Object, Popularity, Stream};
+
+/// Share of each stream's reads that hit a cache of `llc_bytes`, by Che's approximation (Che, Tung
+/// and Wang, JSAC 2002): a line stays in an LRU cache for a characteristic time T, the same for
+/// all lines, so that the expected number of lines touched within T fills the cache.
+///
+/// `reads_per_ns` are the streams' rates. Recorded streams (`missed_llc`) are past the cache.
+#[must_use]
+pub fn hit_shares(streams: &[Stream], objects: &[Object], reads_per_ns: &[f64], page_bytes: u64, llc_bytes: u64) -> Vec<f64> {
+    let lines_per_page = page_bytes as f64 / LINE_BYTES;
+    let capacity = llc_bytes as f64 / LINE_BYTES;
+    let mut lines: Vec<CachedLines> = Vec::new();
+    for (index, object) in objects.iter().enumerate() {
+        let mut pieces: Vec<CachedLines> = object
+            .edges
+            .windows(2)
+            .map(|e| CachedLines { lines: f64::from(e[1] - e[0]) * lines_per_page, rate: 0.0, sweeps: vec![] })
+            .collect();
+        for (stream, rate) in streams.iter().zip(reads_per_ns).filter(|(s, _)| s.object == index && !s.missed_llc) {
+            match &stream.popularity {
+                Popularity::Stationary { density, .. } => {
+                    for (piece, density) in pieces.iter_mut().zip(density) {
+                        piece.rate += rate * f64::from(*density) / lines_per_page;
+                    }
+                }
+                Popularity::Sweep => {
+                    let pass_ns = f64::from(object.pages) * lines_per_page / rate.max(1e-300);
+                    pieces.iter_mut().for_each(|p| p.sweeps.push(pass_ns));
+                }
+            }
+        }
+        lines.extend(pieces.into_iter().filter(|p| p.rate > 0.0 || !p.sweeps.is_empty()));
+    }
+    let filled = |t: f64| lines.iter().map(|l| l.lines * l.resident(t)).sum::<f64>();
+    // Everything fits: after the first touch nothing misses.
+    let time = if lines.iter().map(|l| l.lines).sum::<f64>() <= capacity {
+        f64::INFINITY
+    } else {
+        let (mut low, mut high) = (0.0f64, 1.0f64);
+        while filled(high) < capacity {
+            high *= 2.0;
+        }
+        for _ in 0..60 {
+            let middle = 0.5 * (low + high);
+            if filled(middle) < capacity { low = middle } else { high = middle }
+        }
+        0.5 * (low + high)
+    };
+    let share = |stream: &Stream, rate: f64| -> f64 {
+        if stream.missed_llc {
+            return 0.0;
+        }
+        let object = &objects[stream.object];
+        // Who else touches the stream's pages keeps them cached as well.
+        let total_rate = |piece: usize| {
+            streams
+                .iter()
+                .zip(reads_per_ns)
+                .filter(|(s, _)| s.object == stream.object && !s.missed_llc)
+                .map(|(s, r)| match &s.popularity {
+                    Popularity::Stationary { density, .. } => r * f64::from(density[piece]) / lines_per_page,
+                    Popularity::Sweep => 0.0,
+                })
+                .sum::<f64>()
+        };
+        match &stream.popularity {
+            Popularity::Stationary { density, .. } => object
+                .edges
+                .windows(2)
+                .zip(density)
+                .enumerate()
+                .filter(|(_, (_, d))| **d > 0.0)
+                .map(|(piece, (e, d))| {
+                    f64::from(e[1] - e[0]) * f64::from(*d) * (1.0 - (-total_rate(piece) * time).exp())
+                })
+                .sum(),
+            Popularity::Sweep => {
+                let pass_ns = f64::from(object.pages) * lines_per_page / rate.max(1e-300);
+                if pass_ns <= time { 1.0 } else { 0.0 }
+            }
+        }
+    };
+    streams.iter().zip(reads_per_ns).map(|(s, r)| share(s, *r)).collect()
+}
+
+struct CachedLines {
+    lines: f64,
+    /// Reads per line and nanosecond.
+    rate: f64,
+    /// Pass times of sweeps over these lines.
+    sweeps: Vec<f64>,
+}
+
+impl CachedLines {
+    /// Share of the lines touched within `t`.
+    fn resident(&self, t: f64) -> f64 {
+        let untouched = self.sweeps.iter().fold((-self.rate * t).exp(), |u, pass| u * (1.0 - t / pass).max(0.0));
+        1.0 - untouched
+    }
+}
+
+/// A set-associative cache of lines with least-recently-used replacement.
+#[derive(Debug)]
+pub struct ExplicitCache {
+    /// `sets x WAYS` tags, most recent first.
+    tags: Vec<u64>,
+    sets: u64,
+}
+
+const WAYS: usize = 16;
+
+impl ExplicitCache {
+    /// An empty cache of about `bytes` (whole sets of 16 lines).
+    #[must_use]
+    pub fn new(bytes: u64) -> Self {
+        let sets = (bytes / (LINE_BYTES as u64 * WAYS as u64)).max(1);
+        Self { tags: vec![u64::MAX; (sets as usize) * WAYS], sets }
+    }
+
+    /// Touches `line`; whether it was cached.
+    pub fn touch(&mut self, line: u64) -> bool {
+        // Lines of large pages would fall in few sets without hashing, as on real processors.
+        let set = ((u128::from(tiertune_policy::random::mix(line)) * u128::from(self.sets)) >> 64) as usize;
+        let ways = &mut self.tags[set * WAYS..(set + 1) * WAYS];
+        let found = ways.iter().position(|t| *t == line);
+        let last = found.unwrap_or(WAYS - 1);
+        ways.copy_within(0..last, 1);
+        ways[0] = line;
+        found.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::WorkloadModel;
+    use crate::workload::Workload;
+    use tiertune_policy::CounterRng;
+
+    #[test]
+    fn the_approximation_agrees_with_the_explicit_cache() {
+        let model: WorkloadModel = serde_json::from_value(serde_json::json!({
+            "objects": [{"name": "o", "bytes": 64 << 20}],
+            "blocks": [{"phases": [{"name": "p", "groups": [{"name": "g", "threads": 1, "ops": 1.0, "cpu_ns_per_op": 1.0,
+                "streams": [{"object": "o", "law": {"kind": "zipf", "theta": 0.8}, "class": "random", "reads_per_op": 1.0}]}]}]}],
+        }))
+        .unwrap();
+        let workload = Workload::compile(&model, 4096).unwrap();
+        let phase = &workload.phases[0];
+        let llc_bytes = 8 << 20;
+        let expected = hit_shares(&phase.streams, &workload.objects, &[1.0], 4096, llc_bytes)[0];
+        let Popularity::Stationary { alias, .. } = &phase.streams[0].popularity else { unreachable!() };
+        let object = &workload.objects[0];
+        let mut cache = ExplicitCache::new(llc_bytes);
+        let mut rng = CounterRng::new(5, &[]);
+        let (mut hits, n) = (0u32, 2_000_000u32);
+        for i in 0..2 * n {
+            let piece = alias.draw((rng.next_u64() >> 32) as u32);
+            let (from, to) = (object.edges[piece], object.edges[piece + 1]);
+            let page = from + rng.below(u64::from(to - from)) as u32;
+            let hit = cache.touch(u64::from(page) * 64 + rng.below(64));
+            hits += u32::from(hit && i >= n);
+        }
+        let measured = f64::from(hits) / f64::from(n);
+        assert!((measured - expected).abs() < 0.01, "explicit {measured}, approximation {expected}");
+    }
+}

@@ -1,0 +1,457 @@
+//! The main mode: rates between events, samples by thinning.
+//!
+//! Time advances in slices (1 ms while a sampler or copies run) in which nothing changes place.
+//! In a slice the share of each stream's accesses per tier is known exactly, so operations per
+//! second follow from loaded latencies and loaded latencies from operations per second, copies
+//! and co-runners (solved together). Samples are the thread counters' overflows, each on a page
+//! drawn from its stream's law. So the cost of a run grows with samples, copies and slices, not
+//! with accesses.
+
+use tiertune_policy::{CopyMode, CounterRng, Event, Nanos, Sample};
+
+use crate::cache::hit_shares;
+use crate::driver::{Driver, RunResult, domain, is_store};
+use crate::error::RunError;
+use crate::latency::{LatencySolver, Traffic};
+use crate::metrics::Stretch;
+use crate::migration::{Migrator, Step};
+use crate::operation::{Operation, operation_time};
+use crate::sampler::{RecordBudget, ThreadCounters};
+use crate::scenario::{Machine, Request};
+use crate::sweep::Sweep;
+use crate::workload::{LINE_BYTES, Phase, Popularity, Workload};
+
+/// Longest slice when nothing samples or copies: only sweeps then change the rates.
+const QUIET_SLICE_NS: u64 = 50_000_000;
+
+/// Runs `workload` as `request` says.
+pub fn run(workload: &Workload, request: &Request) -> Result<RunResult, RunError> {
+    let mut simulation = Fast::new(workload, request)?;
+    for (phases, repeat) in &workload.schedule {
+        for _ in 0..*repeat {
+            for phase in &workload.phases[phases.clone()] {
+                simulation.run_phase(phase);
+            }
+        }
+    }
+    Ok(simulation.driver.finish(simulation.now))
+}
+
+struct Fast<'w> {
+    driver: Driver<'w>,
+    machine: &'w Machine,
+    request: &'w Request,
+    solver: LatencySolver,
+    background: Vec<Traffic>,
+    counters: Vec<ThreadCounters>,
+    budget: RecordBudget,
+    now: Nanos,
+    slice: u64,
+    samples: Vec<Sample>,
+}
+
+/// What changes while a phase runs.
+struct Progress {
+    /// Share of each stream's reads per tier, `[stream * tiers + tier]`.
+    mass: Vec<f64>,
+    /// Share of each stream's reads that miss the last-level cache.
+    miss: Vec<f64>,
+    /// Positions of sweeps, by stream.
+    sweeps: Vec<Option<Sweep>>,
+    /// Operations left, by group.
+    left: Vec<f64>,
+    /// Thread time lost to samples and blocked pages and not yet charged, by group.
+    debt_ns: Vec<f64>,
+    /// Operations per nanosecond, by group.
+    rate: Vec<f64>,
+    /// Thread time per operation, by group.
+    op_ns: Vec<f64>,
+}
+
+impl<'w> Fast<'w> {
+    fn new(workload: &'w Workload, request: &'w Request) -> Result<Self, RunError> {
+        let driver = Driver::new(workload, request)?;
+        let mut rng = CounterRng::new(driver.key, &[domain::PHASES]);
+        let counters =
+            driver.samplers.iter().map(|s| ThreadCounters::new(*s, workload.max_threads, &mut rng)).collect();
+        let mut background = vec![Traffic::default(); request.machine.tiers.len()];
+        for contention in &request.contention {
+            if let Some(tier) = background.get_mut(contention.tier) {
+                tier.read_gbps += contention.read_gbps;
+                tier.write_gbps += contention.write_gbps;
+            }
+        }
+        Ok(Self {
+            budget: RecordBudget::new(driver.overheads.record_ns),
+            machine: &request.machine,
+            solver: LatencySolver::new(&request.machine),
+            driver,
+            request,
+            background,
+            counters,
+            now: 0,
+            slice: 0,
+            samples: Vec::new(),
+        })
+    }
+
+    fn run_phase(&mut self, phase: &Phase) {
+        let end = phase.seconds.map(|s| self.now + (s * 1e9) as Nanos);
+        let mut progress = self.begin(phase);
+        loop {
+            let working = progress.left.iter().any(|l| *l > 0.0 && l.is_finite());
+            if end.is_some_and(|end| self.now >= end) || (end.is_none() && !working) {
+                return;
+            }
+            self.run_slice(phase, &mut progress, end);
+        }
+    }
+
+    fn begin(&mut self, phase: &Phase) -> Progress {
+        let tiers = self.machine.tiers.len();
+        let mut progress = Progress {
+            mass: vec![0.0; phase.streams.len() * tiers],
+            miss: vec![1.0; phase.streams.len()],
+            sweeps: vec![None; phase.streams.len()],
+            left: phase.groups.iter().map(|g| g.ops.unwrap_or(f64::INFINITY)).collect(),
+            debt_ns: vec![0.0; phase.groups.len()],
+            rate: vec![0.0; phase.groups.len()],
+            op_ns: vec![1.0; phase.groups.len()],
+        };
+        for group in &phase.groups {
+            for s in group.streams.clone() {
+                let object = &self.driver.workload.objects[phase.streams[s].object];
+                match &phase.streams[s].popularity {
+                    Popularity::Stationary { density, .. } => {
+                        for tier in 0..tiers {
+                            let pages = self.driver.memory.piece_pages(phase.streams[s].object, tier);
+                            progress.mass[s * tiers + tier] =
+                                density.iter().zip(pages).map(|(d, n)| f64::from(*d) * f64::from(*n)).sum();
+                        }
+                    }
+                    Popularity::Sweep => progress.sweeps[s] = Some(Sweep::new(object, group.threads)),
+                }
+            }
+        }
+        if phase.streams.iter().any(|s| !s.missed_llc) {
+            // Rates depend on hits and hits only on the rates' proportions: one round is enough
+            // to get those from latencies.
+            self.place_sweeps(phase, &mut progress);
+            self.solve(phase, &mut progress, 1.0);
+            let mut reads = vec![0.0; phase.streams.len()];
+            for (group, rate) in phase.groups.iter().zip(&progress.rate) {
+                for s in group.streams.clone() {
+                    reads[s] = rate * phase.streams[s].reads_per_op;
+                }
+            }
+            let page_bytes = self.driver.workload.page_bytes;
+            let objects = &self.driver.workload.objects;
+            let hits = hit_shares(&phase.streams, objects, &reads, page_bytes, self.machine.llc_bytes);
+            progress.miss = hits.iter().map(|h| 1.0 - h).collect();
+        }
+        progress
+    }
+
+    /// Share of sweeps' windows per tier.
+    fn place_sweeps(&self, phase: &Phase, progress: &mut Progress) {
+        let tiers = self.machine.tiers.len();
+        for (s, sweep) in progress.sweeps.iter().enumerate() {
+            if let Some(sweep) = sweep {
+                let object = &self.driver.workload.objects[phase.streams[s].object];
+                sweep.shares(object, &self.driver.memory, &mut progress.mass[s * tiers..(s + 1) * tiers]);
+            }
+        }
+    }
+
+    /// Share of a core that each application thread gets beside the system's busy threads.
+    fn core_share(&self, threads: u32) -> f64 {
+        let cores = (f64::from(self.machine.cores) - self.driver.overheads.busy_cores).max(1.0);
+        (cores / f64::from(threads)).min(1.0)
+    }
+
+    /// Rates and loaded latencies that agree with each other.
+    fn solve(&mut self, phase: &Phase, progress: &mut Progress, dt_ns: f64) {
+        let tiers = self.machine.tiers.len();
+        let share = self.core_share(phase.groups.iter().map(|g| g.threads).sum());
+        let copies = self.copy_traffic(tiers);
+        let machine = self.machine;
+        let Progress { mass, miss, rate, op_ns, left, debt_ns, .. } = progress;
+        self.solver.solve(|multipliers, traffic| {
+            traffic.clear();
+            traffic.extend_from_slice(&copies);
+            for (g, group) in phase.groups.iter().enumerate() {
+                rate[g] = 0.0;
+                if left[g] <= 0.0 {
+                    continue;
+                }
+                let operation = Operation { group, streams: &phase.streams, mass, miss };
+                op_ns[g] = operation_time(machine, &operation, multipliers);
+                let available = f64::from(group.threads) * share * dt_ns;
+                rate[g] = (available - debt_ns[g]).max(0.0) / dt_ns / op_ns[g];
+                for s in group.streams.clone() {
+                    let stream = &phase.streams[s];
+                    let bytes = rate[g] * LINE_BYTES * miss[s];
+                    for tier in 0..tiers {
+                        traffic[tier].read_gbps += bytes * stream.reads_per_op * mass[s * tiers + tier];
+                        traffic[tier].write_gbps += bytes * stream.writebacks_per_op * mass[s * tiers + tier];
+                    }
+                }
+            }
+        });
+    }
+
+    /// Traffic of co-runners and of copies under way.
+    fn copy_traffic(&self, tiers: usize) -> Vec<Traffic> {
+        let mut traffic = self.background.clone();
+        debug_assert_eq!(traffic.len(), tiers);
+        for copying in self.driver.migrator.copying() {
+            let gbps = self.driver.workload.page_bytes as f64 / (copying.end - copying.start) as f64;
+            traffic[usize::from(copying.from)].read_gbps += gbps;
+            traffic[usize::from(copying.request.to)].write_gbps += gbps;
+        }
+        traffic
+    }
+
+    fn run_slice(&mut self, phase: &Phase, progress: &mut Progress, end: Option<Nanos>) {
+        let tiers = self.machine.tiers.len();
+        let busy = !self.counters.is_empty() || !self.driver.migrator.idle();
+        let longest = if busy { self.request.slice_ns } else { QUIET_SLICE_NS.max(self.request.slice_ns) };
+        self.place_sweeps(phase, progress);
+        self.solve(phase, progress, longest as f64);
+        let dt = self.slice_length(phase, progress, longest, end);
+        let dt_ns = dt as f64;
+        let until = self.now + dt;
+        let share = self.core_share(phase.groups.iter().map(|g| g.threads).sum());
+        let mut stretch = Stretch { ns: dt_ns, ..Stretch::default() };
+        let mut multipliers = Vec::with_capacity(tiers);
+        self.solver.multipliers(&mut multipliers);
+        let mut traffic = self.copy_traffic(tiers);
+        self.samples.clear();
+        self.budget.advance(dt_ns);
+        let mut rng = CounterRng::new(self.driver.key, &[domain::ACCESSES, self.slice]);
+        self.slice += 1;
+        let mut first_thread = 0usize;
+        for (g, group) in phase.groups.iter().enumerate() {
+            let threads = first_thread..first_thread + group.threads as usize;
+            first_thread = threads.end;
+            if progress.left[g] <= 0.0 {
+                continue;
+            }
+            let available = f64::from(group.threads) * share * dt_ns;
+            let paid = progress.debt_ns[g].min(available);
+            progress.debt_ns[g] -= paid;
+            self.driver.metrics.stall_s += paid / 1e9;
+            let ops = ((available - paid) / progress.op_ns[g]).min(progress.left[g]);
+            progress.left[g] -= ops;
+            if progress.left[g] < 1e-6 * ops {
+                progress.left[g] = 0.0;
+            }
+            progress.rate[g] = ops / dt_ns;
+            stretch.ops += ops;
+            for s in group.streams.clone() {
+                let stream = &phase.streams[s];
+                let reads = ops * stream.reads_per_op * progress.miss[s];
+                stretch.reads += reads;
+                stretch.fast_reads += reads * progress.mass[s * tiers];
+                for tier in 0..tiers {
+                    let lines = progress.mass[s * tiers + tier] * LINE_BYTES / dt_ns;
+                    traffic[tier].read_gbps += reads * lines;
+                    traffic[tier].write_gbps += ops * stream.writebacks_per_op * progress.miss[s] * lines;
+                }
+                if let Some(sweep) = &mut progress.sweeps[s] {
+                    sweep.advance(ops * stream.reads_per_op * LINE_BYTES / self.driver.workload.page_bytes as f64);
+                }
+            }
+            self.sample(phase, g, threads, ops, progress, &mut rng);
+        }
+        let last = tiers - 1;
+        stretch.fast_latency_ns2 = self.machine.tiers[0].latency_ns * multipliers[0] * dt_ns;
+        stretch.slow_latency_ns2 = self.machine.tiers[last].latency_ns * multipliers[last] * dt_ns;
+        stretch.fast_traffic_bytes = (traffic[0].read_gbps + traffic[0].write_gbps) * dt_ns;
+        stretch.slow_traffic_bytes = (traffic[last].read_gbps + traffic[last].write_gbps) * dt_ns;
+        self.migrate(phase, progress, until, &traffic, &mut stretch);
+        self.now = until;
+        let samples = std::mem::take(&mut self.samples);
+        self.driver.deliver_samples(until, &samples);
+        self.samples = samples;
+        self.driver.deliver_migrations(until);
+        self.driver.wake_if_due(until);
+        self.driver.book(&mut stretch);
+    }
+
+    /// Until something happens, at most `longest`.
+    fn slice_length(&self, phase: &Phase, progress: &Progress, longest: u64, end: Option<Nanos>) -> u64 {
+        let share = self.core_share(phase.groups.iter().map(|g| g.threads).sum());
+        let mut dt = longest;
+        for at in [self.driver.wake_at(), end, self.driver.migrator.drained_at()].into_iter().flatten() {
+            dt = dt.min(at.saturating_sub(self.now));
+        }
+        for (g, group) in phase.groups.iter().enumerate() {
+            if progress.left[g] > 0.0 && progress.left[g].is_finite() {
+                let thread_ns = progress.left[g] * progress.op_ns[g] + progress.debt_ns[g];
+                dt = dt.min((thread_ns / (f64::from(group.threads) * share)).ceil() as u64);
+            }
+        }
+        dt.max(1)
+    }
+
+    /// Draws the records of group `g` for `ops` operations.
+    fn sample(
+        &mut self,
+        phase: &Phase,
+        g: usize,
+        threads: std::ops::Range<usize>,
+        ops: f64,
+        progress: &mut Progress,
+        rng: &mut CounterRng,
+    ) {
+        let group = &phase.groups[g];
+        for counters in &mut self.counters {
+            let event = counters.request.event;
+            let visible: Vec<f64> = group
+                .streams
+                .clone()
+                .map(|s| {
+                    let stream = &phase.streams[s];
+                    if is_store(event) {
+                        stream.stores_per_op
+                    } else {
+                        stream.reads_per_op * progress.miss[s] * (1.0 - stream.prefetched_share)
+                    }
+                })
+                .collect();
+            let per_op: f64 = visible.iter().sum();
+            if per_op <= 0.0 {
+                continue;
+            }
+            let records = counters.count(threads.clone(), ops * per_op / f64::from(group.threads));
+            // The sampled thread pays for the record whether or not somebody reads it.
+            progress.debt_ns[g] += records as f64 * self.machine.sample_assist_ns;
+            let taken = self.budget.take(records);
+            self.driver.metrics.samples_dropped += (records - taken) as f64;
+            let mut left = taken;
+            let mut rest = per_op;
+            for (i, s) in group.streams.clone().enumerate() {
+                // Conditional binomial shares of the records, so that streams get whole counts.
+                let share = if rest > 0.0 { (visible[i] / rest).min(1.0) } else { 0.0 };
+                let count = if share >= 1.0 { left } else { binomial(left, share, rng) };
+                rest -= visible[i];
+                left -= count;
+                self.samples.reserve(count as usize);
+                draw_pages(&self.driver, phase, s, &progress.sweeps[s], count, event, rng, &mut self.samples);
+            }
+        }
+    }
+
+    fn migrate(&mut self, phase: &Phase, progress: &mut Progress, until: Nanos, traffic: &[Traffic], stretch: &mut Stretch) {
+        if self.driver.migrator.idle() {
+            return;
+        }
+        let tiers = self.machine.tiers.len();
+        let spare: Vec<Traffic> = self.solver.tiers().iter().zip(traffic).map(|(t, x)| t.spare(*x)).collect();
+        let duration = |migrator: &Migrator, from: u8, to: u8| {
+            migrator.duration_ns(spare[usize::from(from)].read_gbps, spare[usize::from(to)].write_gbps)
+        };
+        let mode = self.driver.migrator.mechanics().mode;
+        let objects = &self.driver.workload.objects;
+        let Progress { mass, debt_ns, rate, miss, .. } = progress;
+        let on_step = |step: &Step| match step {
+            Step::Begun(copying) => {
+                let index = objects.partition_point(|o| o.first_page <= copying.request.page) - 1;
+                let piece = objects[index].piece_of(copying.request.page);
+                let blocked_ns = (copying.end - copying.start) as f64;
+                for (g, group) in phase.groups.iter().enumerate() {
+                    let touches: f64 = group
+                        .streams
+                        .clone()
+                        .filter(|s| phase.streams[*s].object == index)
+                        .map(|s| {
+                            let stream = &phase.streams[s];
+                            let per_op = match mode {
+                                CopyMode::WriteProtected => stream.stores_per_op,
+                                CopyMode::Unmapped => stream.reads_per_op * miss[s] + stream.stores_per_op,
+                            };
+                            match &stream.popularity {
+                                Popularity::Stationary { density, .. } => per_op * f64::from(density[piece]),
+                                Popularity::Sweep => per_op / f64::from(objects[index].pages),
+                            }
+                        })
+                        .sum();
+                    // A thread that touches the page waits for the rest of the copy.
+                    let per_thread = rate[g] * touches / f64::from(group.threads);
+                    if per_thread > 0.0 {
+                        let waited = blocked_ns + (-per_thread * blocked_ns).exp_m1() / per_thread;
+                        debt_ns[g] += f64::from(group.threads) * waited.max(0.0);
+                    }
+                }
+            }
+            Step::Moved { object, piece, from, to } => {
+                for (s, stream) in phase.streams.iter().enumerate().filter(|(_, s)| s.object == *object) {
+                    if let Popularity::Stationary { density, .. } = &stream.popularity {
+                        let moved = f64::from(density[*piece]);
+                        let from = &mut mass[s * tiers + usize::from(*from)];
+                        *from = (*from - moved).max(0.0);
+                        mass[s * tiers + usize::from(*to)] += moved;
+                    }
+                }
+            }
+        };
+        self.driver.migrate(until, duration, on_step, stretch);
+    }
+}
+
+/// `count` records of stream `s`.
+#[allow(clippy::too_many_arguments)]
+fn draw_pages(
+    driver: &Driver<'_>,
+    phase: &Phase,
+    s: usize,
+    sweep: &Option<Sweep>,
+    count: u64,
+    event: Event,
+    rng: &mut CounterRng,
+    into: &mut Vec<Sample>,
+) {
+    use tiertune_policy::PageMap;
+    let stream = &phase.streams[s];
+    let object = &driver.workload.objects[stream.object];
+    match (&stream.popularity, sweep) {
+        (Popularity::Stationary { alias, .. }, _) => {
+            for _ in 0..count {
+                let bits = rng.next_u64();
+                let piece = alias.draw((bits >> 32) as u32);
+                let (from, to) = (object.edges[piece], object.edges[piece + 1]);
+                let offset = ((bits & 0xffff_ffff) * u64::from(to - from)) >> 32;
+                let page = object.page_at(from + offset as u32);
+                into.push(Sample { page, tier: driver.memory.tier_of(page), event });
+            }
+        }
+        (Popularity::Sweep, Some(sweep)) => {
+            for _ in 0..count {
+                let page = sweep.draw(object, rng);
+                into.push(Sample { page, tier: driver.memory.tier_of(page), event });
+            }
+        }
+        (Popularity::Sweep, None) => unreachable!("begin() gives every sweep a position"),
+    }
+}
+
+/// A binomial count: by trials when small, by Poisson or normal approximation when large.
+fn binomial(n: u64, p: f64, rng: &mut CounterRng) -> u64 {
+    if n == 0 || p <= 0.0 {
+        return 0;
+    }
+    if n <= 32 {
+        return (0..n).filter(|_| rng.next_f64() < p).count() as u64;
+    }
+    let mean = n as f64 * p;
+    if mean < 20.0 {
+        return rng.poisson(mean).min(n);
+    }
+    if n as f64 - mean < 20.0 {
+        return n - rng.poisson(n as f64 - mean).min(n);
+    }
+    let (u, v) = (1.0 - rng.next_f64(), rng.next_f64());
+    let normal = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
+    (mean + (mean * (1.0 - p)).sqrt() * normal).round().clamp(0.0, n as f64) as u64
+}

@@ -1,0 +1,189 @@
+//! Loaded latency: how much slower a tier answers at a given traffic.
+
+use crate::scenario::{Machine, TierModel};
+
+/// Bytes per nanosecond (= 1e9 bytes/s) that flow to and from a tier.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Traffic {
+    /// Reads.
+    pub read_gbps: f64,
+    /// Writes.
+    pub write_gbps: f64,
+}
+
+/// A tier's latency as a function of its traffic.
+#[derive(Debug, Clone)]
+pub struct TierLatency {
+    read_gbps: f64,
+    write_gbps: f64,
+    duplex: bool,
+    /// Utilisation and natural logarithm of the multiplier.
+    points: Vec<(f64, f64)>,
+}
+
+/// Beyond the last measured point latency grows by e^200 per unit of utilisation: a wall, so that
+/// in a closed loop demand settles within 1 % of what the tier can supply and latency follows
+/// from Little's law, which is also the physical cause.
+const SATURATED_SLOPE: f64 = 200.0;
+
+impl TierLatency {
+    /// The curve of `tier`.
+    #[must_use]
+    pub fn new(tier: &TierModel) -> Self {
+        Self {
+            read_gbps: tier.read_gbps,
+            write_gbps: tier.write_gbps,
+            duplex: tier.duplex,
+            points: tier.curve.iter().map(|[u, m]| (*u, m.max(1.0).ln())).collect(),
+        }
+    }
+
+    /// Share of the peak bandwidth in use. One bus is busy with reads or with writes; separate
+    /// channels are as busy as the busier one.
+    #[must_use]
+    pub fn utilisation(&self, traffic: Traffic) -> f64 {
+        let (r, w) = (traffic.read_gbps / self.read_gbps, traffic.write_gbps / self.write_gbps);
+        if self.duplex { r.max(w) } else { r + w }
+    }
+
+    /// Logarithm of the latency multiplier at `utilisation`, and its slope.
+    #[must_use]
+    pub fn log_multiplier(&self, utilisation: f64) -> (f64, f64) {
+        let upper = self.points.partition_point(|(u, _)| *u <= utilisation);
+        match (upper.checked_sub(1).map(|i| self.points[i]), self.points.get(upper)) {
+            (Some((u0, m0)), Some((u1, m1))) => {
+                let slope = (m1 - m0) / (u1 - u0);
+                (m0 + slope * (utilisation - u0), slope)
+            }
+            (Some((u0, m0)), None) => (m0 + SATURATED_SLOPE * (utilisation - u0), SATURATED_SLOPE),
+            _ => (0.0, 0.0),
+        }
+    }
+
+    /// Bandwidth left for one more reader or writer, never under a tenth of the peak: even a
+    /// saturated memory controller serves a new stream its share.
+    #[must_use]
+    pub fn spare(&self, traffic: Traffic) -> Traffic {
+        let free = (1.0 - self.utilisation(traffic)).max(0.1);
+        Traffic { read_gbps: self.read_gbps * free, write_gbps: self.write_gbps * free }
+    }
+}
+
+/// Finds the latencies at which demand and latency agree on every tier.
+#[derive(Debug, Clone)]
+pub struct LatencySolver {
+    tiers: Vec<TierLatency>,
+    log_multipliers: Vec<f64>,
+}
+
+impl LatencySolver {
+    /// A solver that starts from the unloaded machine.
+    #[must_use]
+    pub fn new(machine: &Machine) -> Self {
+        let tiers: Vec<_> = machine.tiers.iter().map(TierLatency::new).collect();
+        Self { log_multipliers: vec![0.0; tiers.len()], tiers }
+    }
+
+    /// The curves.
+    #[must_use]
+    pub fn tiers(&self) -> &[TierLatency] {
+        &self.tiers
+    }
+
+    /// Current latency multiplier of each tier.
+    pub fn multipliers(&self, into: &mut Vec<f64>) {
+        into.clear();
+        into.extend(self.log_multipliers.iter().map(|m| m.exp()));
+    }
+
+    /// One step towards the fixed point for `traffic` seen at the current multipliers; returns
+    /// the largest change. The step assumes that demand falls in proportion to latency, the most
+    /// it can in a closed loop, so it never overshoots.
+    pub fn step(&mut self, traffic: &[Traffic]) -> f64 {
+        let mut largest = 0.0f64;
+        for ((tier, current), traffic) in self.tiers.iter().zip(&mut self.log_multipliers).zip(traffic) {
+            let utilisation = tier.utilisation(*traffic);
+            let (target, slope) = tier.log_multiplier(utilisation);
+            let change = (target - *current) / (1.0 + slope * utilisation);
+            *current += change;
+            largest = largest.max(change.abs());
+        }
+        largest
+    }
+
+    /// Iterates [`step`](Self::step) on `demand(multipliers) -> traffic` until it moves by less
+    /// than 1e-4 (a hundredth of a percent of latency).
+    pub fn solve(&mut self, mut demand: impl FnMut(&[f64], &mut Vec<Traffic>)) {
+        let mut multipliers = Vec::with_capacity(self.tiers.len());
+        let mut traffic = Vec::with_capacity(self.tiers.len());
+        for _ in 0..200 {
+            self.multipliers(&mut multipliers);
+            demand(&multipliers, &mut traffic);
+            if self.step(&traffic) < 1e-4 {
+                break;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tier(read_gbps: f64) -> TierModel {
+        TierModel {
+            name: "t".into(),
+            capacity_bytes: 1 << 30,
+            latency_ns: 90.0,
+            sequential_latency_ns: None,
+            read_gbps,
+            write_gbps: read_gbps,
+            duplex: false,
+            curve: vec![[0.0, 1.0], [0.5, 1.23], [0.81, 1.556], [0.98, 2.0]],
+            sources: serde_json::Value::Null,
+        }
+    }
+
+    fn solver(tiers: Vec<TierModel>) -> LatencySolver {
+        let machine = Machine {
+            name: "m".into(),
+            description: String::new(),
+            source: String::new(),
+            cores: 10,
+            clock_ghz: 2.2,
+            llc_bytes: 1 << 20,
+            llc_hit_ns: 20.0,
+            fill_buffers: 12.0,
+            sample_assist_ns: 250.0,
+            tiers,
+            notes: vec![],
+        };
+        LatencySolver::new(&machine)
+    }
+
+    #[test]
+    fn open_loop_load_reads_off_the_curve() {
+        let mut solver = solver(vec![tier(49.0)]);
+        solver.solve(|_, out| {
+            out.clear();
+            out.push(Traffic { read_gbps: 0.81 * 49.0, write_gbps: 0.0 });
+        });
+        let mut m = vec![];
+        solver.multipliers(&mut m);
+        assert!((m[0] - 1.556).abs() < 1e-3, "{m:?}");
+    }
+
+    #[test]
+    fn saturation_obeys_littles_law() {
+        // 1000 lines always in flight on a 20 GB/s tier: latency must become 64000 bytes / 20 GB/s.
+        let mut solver = solver(vec![tier(20.0)]);
+        solver.solve(|m, out| {
+            out.clear();
+            out.push(Traffic { read_gbps: 1000.0 * 64.0 / (90.0 * m[0]), write_gbps: 0.0 });
+        });
+        let mut m = vec![];
+        solver.multipliers(&mut m);
+        let latency = 90.0 * m[0];
+        assert!((latency / 3200.0 - 1.0).abs() < 0.02, "{latency}");
+    }
+}

@@ -1,0 +1,99 @@
+//! The page table of the simulated machine.
+
+use tiertune_policy::{Page, PageMap, Placement, Tier};
+
+use crate::workload::{Object, Workload};
+
+/// A tier index that no machine has: the page does not exist yet.
+const NOWHERE: Tier = Tier::MAX;
+
+/// Where every page is, how full the tiers are, and how many pages of each piece each tier holds.
+#[derive(Debug, Clone)]
+pub struct Memory {
+    tier_of: Vec<Tier>,
+    capacity: Vec<u32>,
+    used: Vec<u32>,
+    /// `[object][tier][piece]`.
+    piece_pages: Vec<Vec<Vec<u32>>>,
+}
+
+impl PageMap for Memory {
+    #[inline]
+    fn tier_of(&self, page: Page) -> Tier {
+        self.tier_of[page as usize]
+    }
+
+    fn free_pages(&self, tier: Tier) -> u32 {
+        let tier = usize::from(tier);
+        self.capacity[tier].saturating_sub(self.used[tier])
+    }
+}
+
+impl Memory {
+    /// Empty memory with room for `capacity` pages per tier.
+    #[must_use]
+    pub fn new(workload: &Workload, capacity: Vec<u32>) -> Self {
+        let tiers = capacity.len();
+        Self {
+            tier_of: vec![NOWHERE; workload.pages as usize],
+            used: vec![0; tiers],
+            capacity,
+            piece_pages: workload.objects.iter().map(|o| vec![vec![0; o.pieces()]; tiers]).collect(),
+        }
+    }
+
+    /// Pages in each tier, frames of copies under way included.
+    #[must_use]
+    pub fn used(&self) -> &[u32] {
+        &self.used
+    }
+
+    /// Pages that each tier can hold.
+    #[must_use]
+    pub fn capacity(&self) -> &[u32] {
+        &self.capacity
+    }
+
+    /// Pages of `object`'s pieces in `tier`.
+    #[must_use]
+    pub fn piece_pages(&self, object: usize, tier: usize) -> &[u32] {
+        &self.piece_pages[object][tier]
+    }
+
+    /// Places all pages of an object in address order.
+    pub fn place(&mut self, index: usize, object: &Object, placement: Placement) {
+        let tiers = self.capacity.len();
+        if placement == Placement::FastUnbounded {
+            self.capacity[0] = self.capacity[0].max(self.used[0] + object.pages);
+        }
+        for page in object.first_page..object.first_page + object.pages {
+            let free = |t: &usize| self.used[*t] < self.capacity[*t];
+            let tier = match placement {
+                Placement::FastestFree | Placement::FastUnbounded => (0..tiers).find(free),
+                Placement::SlowestFree => (0..tiers).rev().find(free),
+            }
+            .expect("the footprint was checked against the capacity");
+            self.tier_of[page as usize] = tier as Tier;
+            self.used[tier] += 1;
+            self.piece_pages[index][tier][object.piece_of(page)] += 1;
+        }
+    }
+
+    /// Reserves a frame in `tier`; false when it is full.
+    pub fn reserve(&mut self, tier: Tier) -> bool {
+        let tier = usize::from(tier);
+        let room = self.used[tier] < self.capacity[tier];
+        self.used[tier] += u32::from(room);
+        room
+    }
+
+    /// Moves `page` of `object` into the frame reserved in `to`; returns where it was, and its piece.
+    pub fn commit(&mut self, page: Page, index: usize, object: &Object, to: Tier) -> (Tier, usize) {
+        let from = std::mem::replace(&mut self.tier_of[page as usize], to);
+        let piece = object.piece_of(page);
+        self.used[usize::from(from)] -= 1;
+        self.piece_pages[index][usize::from(from)][piece] -= 1;
+        self.piece_pages[index][usize::from(to)][piece] += 1;
+        (from, piece)
+    }
+}

@@ -1,0 +1,180 @@
+//! Executes requested migrations: one lane after another, with time, traffic and outcomes.
+
+use std::collections::VecDeque;
+
+use tiertune_policy::{Migrated, MigrationMechanics, Move, Nanos, Outcome, Page, PageMap, Tier};
+
+use crate::memory::Memory;
+use crate::workload::Object;
+
+/// A copy under way.
+#[derive(Debug, Clone, Copy)]
+pub struct Copying {
+    /// What was asked.
+    pub request: Move,
+    /// Where the page is until the copy ends.
+    pub from: Tier,
+    /// When it began.
+    pub start: Nanos,
+    /// When the page will be in its new place.
+    pub end: Nanos,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Lane {
+    free_at: Nanos,
+    copying: Option<Copying>,
+}
+
+/// Something that happened while time advanced.
+#[derive(Debug, Clone, Copy)]
+pub enum Step {
+    /// A copy began; whoever touches the page may have to wait until its end.
+    Begun(Copying),
+    /// A page changed tiers: the page, its object and piece, from, to.
+    Moved {
+        /// Object index.
+        object: usize,
+        /// Piece of the object.
+        piece: usize,
+        /// Old tier.
+        from: Tier,
+        /// New tier.
+        to: Tier,
+    },
+}
+
+/// The migration threads of a system.
+#[derive(Debug)]
+pub struct Migrator {
+    mechanics: MigrationMechanics,
+    page_bytes: u64,
+    lanes: Vec<Lane>,
+    queue: VecDeque<(Move, Nanos)>,
+    ended: Vec<Migrated>,
+}
+
+impl Migrator {
+    /// Idle lanes as `mechanics` say.
+    #[must_use]
+    pub fn new(mechanics: MigrationMechanics, page_bytes: u64) -> Self {
+        let lanes = vec![Lane::default(); mechanics.lanes.max(1) as usize];
+        Self { mechanics, page_bytes, lanes, queue: VecDeque::new(), ended: Vec::new() }
+    }
+
+    /// How pages are copied.
+    #[must_use]
+    pub fn mechanics(&self) -> &MigrationMechanics {
+        &self.mechanics
+    }
+
+    /// Queues requests made at `now`.
+    pub fn request(&mut self, moves: &mut Vec<Move>, now: Nanos) {
+        self.queue.extend(moves.drain(..).map(|m| (m, now)));
+    }
+
+    /// Whether nothing is queued or under way.
+    #[must_use]
+    pub fn idle(&self) -> bool {
+        self.queue.is_empty() && self.lanes.iter().all(|l| l.copying.is_none())
+    }
+
+    /// When the last copy under way ends, if nothing more is queued.
+    #[must_use]
+    pub fn drained_at(&self) -> Option<Nanos> {
+        if !self.queue.is_empty() {
+            return None;
+        }
+        self.lanes.iter().filter_map(|l| l.copying.map(|c| c.end)).max()
+    }
+
+    /// Copies under way.
+    pub fn copying(&self) -> impl Iterator<Item = &Copying> {
+        self.lanes.iter().filter_map(|l| l.copying.as_ref())
+    }
+
+    /// The end of a copy of `page` at time `at`, if one is under way then.
+    #[must_use]
+    pub fn blocked_until(&self, page: Page, at: Nanos) -> Option<Nanos> {
+        self.copying().find(|c| c.request.page == page && c.start <= at && at < c.end).map(|c| c.end)
+    }
+
+    /// Takes the migrations that ended since the last call.
+    pub fn take_ended(&mut self, into: &mut Vec<Migrated>) {
+        into.clear();
+        into.append(&mut self.ended);
+    }
+
+    /// How long a copy takes at the given spare bandwidths (1e9 bytes/s).
+    #[must_use]
+    pub fn duration_ns(&self, spare_read_gbps: f64, spare_write_gbps: f64) -> Nanos {
+        let gbps = self.mechanics.copy_gbps.min(spare_read_gbps).min(spare_write_gbps);
+        self.mechanics.fixed_ns + (self.page_bytes as f64 / gbps) as Nanos
+    }
+
+    /// Runs the lanes until `until`. `duration(from, to)` prices a copy when it begins; `on_step`
+    /// hears of every copy begun and every page moved, in order.
+    pub fn advance(
+        &mut self,
+        until: Nanos,
+        memory: &mut Memory,
+        objects: &[Object],
+        mut duration: impl FnMut(&Self, Tier, Tier) -> Nanos,
+        mut on_step: impl FnMut(Step),
+    ) {
+        loop {
+            if self.begin_next(until, memory, &mut duration, &mut on_step) {
+                continue;
+            }
+            let next = self.lanes.iter().enumerate().filter_map(|(i, l)| l.copying.map(|c| (c.end, i))).min();
+            let Some((end, lane)) = next.filter(|(end, _)| *end <= until) else { return };
+            let copying = self.lanes[lane].copying.take().expect("chosen because it copies");
+            self.lanes[lane].free_at = end;
+            let object = objects.partition_point(|o| o.first_page <= copying.request.page) - 1;
+            let (from, piece) = memory.commit(copying.request.page, object, &objects[object], copying.request.to);
+            on_step(Step::Moved { object, piece, from, to: copying.request.to });
+            self.ended.push(Migrated { request: copying.request, outcome: Outcome::Done, at: end });
+        }
+    }
+
+    /// Starts the first queued request on a free lane; false when that is not possible now.
+    fn begin_next(
+        &mut self,
+        until: Nanos,
+        memory: &mut Memory,
+        duration: &mut impl FnMut(&Self, Tier, Tier) -> Nanos,
+        on_step: &mut impl FnMut(Step),
+    ) -> bool {
+        let Some(&(request, asked_at)) = self.queue.front() else { return false };
+        let idle = self.lanes.iter().enumerate().filter(|(_, l)| l.copying.is_none());
+        let Some((lane, free_at)) = idle.map(|(i, l)| (i, l.free_at)).min_by_key(|(i, t)| (*t, *i)) else {
+            return false;
+        };
+        let start = free_at.max(asked_at);
+        if start > until || self.copying().any(|c| c.request.page == request.page) {
+            return false;
+        }
+        let from = memory.tier_of(request.page);
+        let outcome = if from == request.to {
+            Some(Outcome::AlreadyThere)
+        } else if !memory.reserve(request.to) {
+            // Another lane may be about to make room.
+            if self.copying().any(|c| c.from == request.to) {
+                return false;
+            }
+            Some(Outcome::NoSpace)
+        } else {
+            None
+        };
+        self.queue.pop_front();
+        match outcome {
+            Some(outcome) => self.ended.push(Migrated { request, outcome, at: start }),
+            None => {
+                let copying = Copying { request, from, start, end: start + duration(self, from, request.to).max(1) };
+                self.lanes[lane].copying = Some(copying);
+                on_step(Step::Begun(copying));
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,284 @@
+//! What one run is made of: machine, workload, request. These are the documents that come in as JSON.
+
+use serde::{Deserialize, Serialize};
+use tiertune_policy::Config;
+use tiertune_workload::AccessClass;
+
+/// One memory tier of a machine.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TierModel {
+    /// Name in reports.
+    pub name: String,
+    /// Installed capacity.
+    pub capacity_bytes: u64,
+    /// Unloaded latency of a random read.
+    pub latency_ns: f64,
+    /// Unloaded latency of sequential reads where the medium makes a difference (Optane).
+    #[serde(default)]
+    pub sequential_latency_ns: Option<f64>,
+    /// Peak read bandwidth, 1e9 bytes/s.
+    pub read_gbps: f64,
+    /// Peak write bandwidth, 1e9 bytes/s.
+    pub write_gbps: f64,
+    /// Whether reads and writes have separate channels (UPI, CXL) or share one bus (DDR).
+    #[serde(default)]
+    pub duplex: bool,
+    /// `[utilisation of peak bandwidth, multiple of the unloaded latency]`, ascending from `[0, 1]`.
+    pub curve: Vec<[f64; 2]>,
+    /// Where each figure comes from; carried along, not used.
+    #[serde(default)]
+    pub sources: serde_json::Value,
+}
+
+/// A modelled machine.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Name in reports.
+    pub name: String,
+    /// One line.
+    #[serde(default)]
+    pub description: String,
+    /// Where the figures come from.
+    #[serde(default)]
+    pub source: String,
+    /// Cores that application and tiering threads share.
+    pub cores: u32,
+    /// Clock, 1e9 cycles/s.
+    pub clock_ghz: f64,
+    /// Last-level cache.
+    pub llc_bytes: u64,
+    /// Latency of a last-level cache hit.
+    pub llc_hit_ns: f64,
+    /// First-level misses that a core keeps in flight.
+    pub fill_buffers: f64,
+    /// Time that the sampled thread loses per hardware sample.
+    pub sample_assist_ns: f64,
+    /// Tiers, fastest first.
+    pub tiers: Vec<TierModel>,
+    /// Remarks; carried along, not used.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// How popular the pages of an object are within a stream.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Law {
+    /// All pages of a part of the object alike; `from` and `to` are fractions of it.
+    Uniform {
+        /// Start of the part.
+        #[serde(default)]
+        from: f64,
+        /// End of the part.
+        #[serde(default = "one")]
+        to: f64,
+    },
+    /// Parts with given weights, uniform inside each.
+    Pieces {
+        /// Ascending fractions from 0 to 1, one more than weights.
+        edges: Vec<f64>,
+        /// Relative weights.
+        weights: Vec<f64>,
+    },
+    /// Equal parts with given weights, as recorded profiles have them.
+    Bins {
+        /// Relative weights, front to back.
+        weights: Vec<f32>,
+    },
+    /// Popularity falls with the page's position as `position^-theta`.
+    Zipf {
+        /// Skew, 0 (uniform) to below 3, not 1 exactly.
+        theta: f64,
+    },
+    /// Front to back over and over; each thread has its own equal part.
+    Sweep,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// One homogeneous flow of accesses.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamModel {
+    /// Name of the object.
+    pub object: String,
+    /// Popularity of its pages.
+    pub law: Law,
+    /// Dependence of the accesses.
+    pub class: AccessClass,
+    /// Cache lines read per operation, after private caches.
+    pub reads_per_op: f64,
+    /// Lines written back to memory per operation.
+    #[serde(default)]
+    pub writebacks_per_op: f64,
+    /// Retired stores per operation, cache hits included: what a store sampler counts.
+    #[serde(default)]
+    pub stores_per_op: f64,
+    /// Misses in flight per core, instead of the class's value.
+    #[serde(default)]
+    pub mlp: Option<f64>,
+    /// Share of reads that the prefetcher brings in, instead of the class's value.
+    #[serde(default)]
+    pub prefetched_share: Option<f64>,
+    /// Whether reads have already missed the last-level cache (recorded profiles).
+    #[serde(default)]
+    pub missed_llc: bool,
+}
+
+/// Threads that do the same kind of operation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupModel {
+    /// Name in reports.
+    pub name: String,
+    /// How many threads.
+    pub threads: u32,
+    /// Operations of all threads together; absent: as many as fit in the phase.
+    #[serde(default)]
+    pub ops: Option<f64>,
+    /// Compute time per operation, caches warm.
+    pub cpu_ns_per_op: f64,
+    /// Memory accesses.
+    pub streams: Vec<StreamModel>,
+}
+
+/// A stretch of work; ends when all groups with `ops` are done, or after `seconds`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PhaseModel {
+    /// Name in reports.
+    pub name: String,
+    /// Fixed duration instead of fixed work.
+    #[serde(default)]
+    pub seconds: Option<f64>,
+    /// Concurrent groups.
+    pub groups: Vec<GroupModel>,
+}
+
+/// Phases that repeat together.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Block {
+    /// How often.
+    #[serde(default = "once")]
+    pub repeat: u32,
+    /// In order.
+    pub phases: Vec<PhaseModel>,
+}
+
+fn once() -> u32 {
+    1
+}
+
+/// A contiguous range of memory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ObjectModel {
+    /// Name, for streams to refer to.
+    pub name: String,
+    /// Size.
+    pub bytes: u64,
+    /// Whether equal popularity is scattered over the object instead of lying together.
+    #[serde(default)]
+    pub scattered: bool,
+}
+
+/// A workload as streams. Objects are in order of first touch.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadModel {
+    /// Memory.
+    pub objects: Vec<ObjectModel>,
+    /// Work.
+    pub blocks: Vec<Block>,
+}
+
+/// Constant traffic of somebody else on a tier.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contention {
+    /// Index of the tier.
+    pub tier: usize,
+    /// Reads, 1e9 bytes/s.
+    #[serde(default)]
+    pub read_gbps: f64,
+    /// Writes, 1e9 bytes/s.
+    #[serde(default)]
+    pub write_gbps: f64,
+}
+
+/// How accesses are simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Rates and thinning: cost grows with samples and migrations.
+    #[default]
+    Fast,
+    /// Every access through an explicit cache and page table.
+    Reference,
+}
+
+/// Whether two configurations at the same seed share their random numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Noise {
+    /// Every (config, seed) has its own noise, as on hardware.
+    #[default]
+    Independent,
+    /// The seed alone decides, so that differences between configurations stand out.
+    Paired,
+}
+
+/// One run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// The machine.
+    pub machine: Machine,
+    /// Name of the tiering system.
+    pub system: String,
+    /// Its knobs; missing ones take their defaults.
+    #[serde(default)]
+    pub config: Config,
+    /// Managed page size.
+    pub page_bytes: u64,
+    /// Fast-tier memory that the workload may use.
+    pub fast_bytes: u64,
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// Independent or paired noise.
+    #[serde(default)]
+    pub noise: Noise,
+    /// Fast or reference.
+    #[serde(default)]
+    pub mode: Mode,
+    /// Points of the returned time series; 0 for none.
+    #[serde(default)]
+    pub timeline_points: usize,
+    /// Co-runners.
+    #[serde(default)]
+    pub contention: Vec<Contention>,
+    /// Longest stretch at constant rates while a sampler runs.
+    #[serde(default = "default_slice_ns")]
+    pub slice_ns: u64,
+}
+
+/// 1 ms: a tenth of the shortest policy period in use, and what loaded latency is solved for.
+fn default_slice_ns() -> u64 {
+    1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_keys_are_refused() {
+        let error = serde_json::from_str::<ObjectModel>(r#"{"name": "a", "bytes": 1, "size": 2}"#).unwrap_err();
+        assert!(error.to_string().contains("size"), "{error}");
+    }
+}

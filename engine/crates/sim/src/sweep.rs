@@ -1,0 +1,60 @@
+//! Sequential passes over an object, each thread through its own part.
+
+use tiertune_policy::{CounterRng, PageMap};
+
+use crate::memory::Memory;
+use crate::workload::Object;
+
+/// Positions of a group of threads that sweep an object.
+#[derive(Debug, Clone)]
+pub struct Sweep {
+    threads: u32,
+    /// Pages of one thread's part.
+    part: f64,
+    /// Position of every thread within its part.
+    position: f64,
+    /// Pages that each thread went through in the last step.
+    step: f64,
+}
+
+impl Sweep {
+    /// All threads at the start of their parts of `object`.
+    #[must_use]
+    pub fn new(object: &Object, threads: u32) -> Self {
+        Self { threads, part: f64::from(object.pages) / f64::from(threads), position: 0.0, step: 0.0 }
+    }
+
+    /// The threads together go through `pages` more pages.
+    pub fn advance(&mut self, pages: f64) {
+        self.step = pages / f64::from(self.threads);
+        self.position = (self.position + self.step) % self.part;
+    }
+
+    /// Share of the next window (as long as the last step) that lies in each tier.
+    pub fn shares(&self, object: &Object, memory: &Memory, into: &mut [f64]) {
+        into.fill(0.0);
+        let window = (self.step.ceil() as u32).clamp(1, 512);
+        let stride = (self.step / f64::from(window)).max(1.0);
+        for thread in 0..self.threads {
+            for i in 0..window {
+                let page = self.page(object, thread, f64::from(i) * stride);
+                into[usize::from(memory.tier_of(page))] += 1.0;
+            }
+        }
+        let total = f64::from(self.threads * window);
+        into.iter_mut().for_each(|share| *share /= total);
+    }
+
+    /// A random page of the last window.
+    pub fn draw(&self, object: &Object, rng: &mut CounterRng) -> u32 {
+        let thread = rng.below(u64::from(self.threads)) as u32;
+        self.page(object, thread, -rng.next_f64() * self.step)
+    }
+
+    /// The page at `offset` from the current position of `thread`.
+    fn page(&self, object: &Object, thread: u32, offset: f64) -> u32 {
+        let within = (self.position + offset).rem_euclid(self.part);
+        let position = (f64::from(thread) * self.part + within) as u32;
+        object.page_at(position.min(object.pages - 1))
+    }
+}

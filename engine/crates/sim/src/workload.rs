@@ -1,0 +1,516 @@
+//! A workload compiled for one page size: objects cut in pieces, laws as tables over them.
+
+use tiertune_workload::AccessClass;
+
+use crate::alias::AliasTable;
+use crate::error::RunError;
+use crate::scatter::Scatter;
+use crate::scenario::{GroupModel, Law, StreamModel, WorkloadModel};
+
+/// Bytes that one miss moves.
+pub const LINE_BYTES: f64 = 64.0;
+/// The prefetcher does not cross 4 KiB boundaries, so the first line of each is a demand miss.
+const PREFETCHED_SHARE: f64 = 63.0 / 64.0;
+/// Most pieces of an object, what an alias table holds.
+const MAX_PIECES: usize = 65_535;
+
+/// A contiguous range of pages, cut in pieces whose pages are alike in every law on it.
+#[derive(Debug, Clone)]
+pub struct Object {
+    /// Name in reports.
+    pub name: String,
+    /// First page.
+    pub first_page: u32,
+    /// Number of pages.
+    pub pages: u32,
+    /// Piece boundaries in page positions, from 0 to `pages`.
+    pub edges: Vec<u32>,
+    /// Where positions lie, when they are not in page order.
+    pub scatter: Option<Scatter>,
+    equal_pieces: bool,
+}
+
+impl Object {
+    /// The piece that holds `page` (an index over all objects).
+    #[inline]
+    #[must_use]
+    pub fn piece_of(&self, page: u32) -> usize {
+        let index = page - self.first_page;
+        let position = self.scatter.as_ref().map_or(index, |s| s.position(index));
+        if self.equal_pieces {
+            let pieces = self.edges.len() - 1;
+            let mut piece = (u64::from(position) * pieces as u64 / u64::from(self.pages)) as usize;
+            // Edges are rounded, so the division can be off by one either way.
+            while self.edges[piece] > position {
+                piece -= 1;
+            }
+            while self.edges[piece + 1] <= position {
+                piece += 1;
+            }
+            return piece;
+        }
+        self.edges.partition_point(|e| *e <= position) - 1
+    }
+
+    /// The page at `position`.
+    #[inline]
+    #[must_use]
+    pub fn page_at(&self, position: u32) -> u32 {
+        self.first_page + self.scatter.as_ref().map_or(position, |s| s.index(position))
+    }
+
+    /// Number of pieces.
+    #[must_use]
+    pub fn pieces(&self) -> usize {
+        self.edges.len() - 1
+    }
+}
+
+/// Where a stream's accesses go.
+#[derive(Debug, Clone)]
+pub enum Popularity {
+    /// Independent draws.
+    Stationary {
+        /// Probability per page, by piece.
+        density: Vec<f32>,
+        /// Draws pieces.
+        alias: AliasTable,
+    },
+    /// Each thread goes through its own part, front to back, over and over.
+    Sweep,
+}
+
+/// A compiled stream.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    /// Index of the object.
+    pub object: usize,
+    /// Where its accesses go.
+    pub popularity: Popularity,
+    /// Access class.
+    pub class: AccessClass,
+    /// Lines read per operation.
+    pub reads_per_op: f64,
+    /// Lines written back per operation.
+    pub writebacks_per_op: f64,
+    /// Retired stores per operation.
+    pub stores_per_op: f64,
+    /// Demand misses in flight per core.
+    pub mlp: f64,
+    /// Share of reads that the prefetcher brings in.
+    pub prefetched_share: f64,
+    /// Whether reads have already missed the last-level cache.
+    pub missed_llc: bool,
+}
+
+/// Threads with the same operation.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// Name in reports.
+    pub name: String,
+    /// Threads.
+    pub threads: u32,
+    /// Operations of all threads, or as many as fit.
+    pub ops: Option<f64>,
+    /// Compute time per operation.
+    pub cpu_ns_per_op: f64,
+    /// Its streams within [`Phase::streams`].
+    pub streams: std::ops::Range<usize>,
+}
+
+/// A compiled phase.
+#[derive(Debug, Clone)]
+pub struct Phase {
+    /// Name in reports.
+    pub name: String,
+    /// Fixed duration.
+    pub seconds: Option<f64>,
+    /// Groups.
+    pub groups: Vec<Group>,
+    /// Streams of all groups.
+    pub streams: Vec<Stream>,
+}
+
+/// A compiled workload.
+#[derive(Debug, Clone)]
+pub struct Workload {
+    /// Page size it was compiled for.
+    pub page_bytes: u64,
+    /// Pages of all objects.
+    pub pages: u32,
+    /// Objects, in order of first touch.
+    pub objects: Vec<Object>,
+    /// Phases.
+    pub phases: Vec<Phase>,
+    /// Order of execution: ranges of phases and how often each repeats.
+    pub schedule: Vec<(std::ops::Range<usize>, u32)>,
+    /// Most threads of any phase.
+    pub max_threads: u32,
+}
+
+/// Misses in flight per core by class: dependent loads wait for each other; eight to nine
+/// independent ones overlap (measured ratio of random to chase throughput); branchy gathers reach
+/// half of that (literature: 3 to 5); what is left of a stream after prefetching are page starts.
+#[must_use]
+pub fn class_mlp(class: AccessClass) -> f64 {
+    match class {
+        AccessClass::Chase | AccessClass::Stream => 1.0,
+        AccessClass::Gather => 4.0,
+        AccessClass::Random | AccessClass::Update => 8.0,
+    }
+}
+
+impl Workload {
+    /// Compiles `model` for pages of `page_bytes`.
+    pub fn compile(model: &WorkloadModel, page_bytes: u64) -> Result<Self, RunError> {
+        let mut first_page = 0u64;
+        let mut objects = Vec::new();
+        for object in &model.objects {
+            let pages = object.bytes.div_ceil(page_bytes).max(1);
+            if first_page + pages > u64::from(u32::MAX) {
+                return Err(RunError::Workload(format!("more than 2^32 pages of {page_bytes} bytes")));
+            }
+            objects.push(Object {
+                name: object.name.clone(),
+                first_page: first_page as u32,
+                pages: pages as u32,
+                edges: vec![0, pages as u32],
+                scatter: (object.scattered && pages > 1).then(|| Scatter::new(pages as u32)),
+                equal_pieces: false,
+            });
+            first_page += pages;
+        }
+        if objects.is_empty() {
+            return Err(RunError::Workload("it has no objects".into()));
+        }
+        cut_pieces(model, &mut objects)?;
+        let (mut phases, mut schedule, mut max_threads) = (Vec::new(), Vec::new(), 0);
+        for block in &model.blocks {
+            let start = phases.len();
+            for phase in &block.phases {
+                let mut streams = Vec::new();
+                let mut groups = Vec::new();
+                for group in &phase.groups {
+                    check_group(&phase.name, phase.seconds, group)?;
+                    let from = streams.len();
+                    for stream in &group.streams {
+                        streams.push(compile_stream(stream, &objects)?);
+                    }
+                    groups.push(Group {
+                        name: group.name.clone(),
+                        threads: group.threads,
+                        ops: group.ops,
+                        cpu_ns_per_op: group.cpu_ns_per_op,
+                        streams: from..streams.len(),
+                    });
+                }
+                if groups.is_empty() || (phase.seconds.is_none() && groups.iter().all(|g| g.ops.is_none())) {
+                    return Err(RunError::Workload(format!(
+                        "phase '{}' never ends: give it 'seconds' or a group with 'ops'",
+                        phase.name
+                    )));
+                }
+                max_threads = max_threads.max(groups.iter().map(|g| g.threads).sum());
+                phases.push(Phase { name: phase.name.clone(), seconds: phase.seconds, groups, streams });
+            }
+            schedule.push((start..phases.len(), block.repeat));
+        }
+        if phases.is_empty() {
+            return Err(RunError::Workload("it has no phases".into()));
+        }
+        Ok(Self { page_bytes, pages: first_page as u32, objects, phases, schedule, max_threads })
+    }
+}
+
+fn check_group(phase: &str, seconds: Option<f64>, group: &GroupModel) -> Result<(), RunError> {
+    let bad = |what: &str, value: f64| {
+        Err(RunError::Workload(format!("phase '{phase}', group '{}': {what} is {value}", group.name)))
+    };
+    if group.threads == 0 {
+        return bad("threads", 0.0);
+    }
+    if let Some(ops) = group.ops.filter(|o| !(*o > 0.0 && o.is_finite())) {
+        return bad("ops", ops);
+    }
+    if let Some(seconds) = seconds.filter(|s| !(*s > 0.0 && s.is_finite())) {
+        return bad("seconds", seconds);
+    }
+    if !(group.cpu_ns_per_op >= 0.0 && group.cpu_ns_per_op.is_finite()) {
+        return bad("cpu_ns_per_op", group.cpu_ns_per_op);
+    }
+    let reads: f64 = group.streams.iter().map(|s| s.reads_per_op).sum();
+    if group.cpu_ns_per_op + reads <= 0.0 {
+        return bad("time per operation", 0.0);
+    }
+    Ok(())
+}
+
+/// Cuts every object where any law on it has an edge.
+fn cut_pieces(model: &WorkloadModel, objects: &mut [Object]) -> Result<(), RunError> {
+    let mut cuts: Vec<Vec<u32>> = objects.iter().map(|o| o.edges.clone()).collect();
+    let mut binned: Vec<Option<usize>> = vec![None; objects.len()];
+    for stream in model.blocks.iter().flat_map(|b| &b.phases).flat_map(|p| &p.groups).flat_map(|g| &g.streams) {
+        let index = find_object(objects, &stream.object)?;
+        if let Law::Bins { weights } = &stream.law {
+            // All slices of a profile share their bins.
+            if binned[index].replace(weights.len()) == Some(weights.len()) {
+                continue;
+            }
+        }
+        for edge in law_edges(&stream.law, objects[index].pages)? {
+            cuts[index].push(edge);
+        }
+        if cuts[index].len() > 4 * MAX_PIECES {
+            cuts[index].sort_unstable();
+            cuts[index].dedup();
+        }
+    }
+    for (object, mut edges) in objects.iter_mut().zip(cuts) {
+        edges.sort_unstable();
+        edges.dedup();
+        if edges.len() - 1 > MAX_PIECES {
+            return Err(RunError::Workload(format!(
+                "object '{}' is cut in {} pieces; at most {MAX_PIECES} are supported",
+                object.name,
+                edges.len() - 1
+            )));
+        }
+        let pieces = edges.len() as u64 - 1;
+        object.equal_pieces = pieces > 8
+            && edges.iter().enumerate().all(|(i, e)| {
+                let ideal = i as u64 * u64::from(object.pages) / pieces;
+                u64::from(*e).abs_diff(ideal) <= 1
+            });
+        object.edges = edges;
+    }
+    Ok(())
+}
+
+fn find_object(objects: &[Object], name: &str) -> Result<usize, RunError> {
+    objects.iter().position(|o| o.name == name).ok_or_else(|| {
+        let near = tiertune_policy::nearest::nearest(name, objects.iter().map(|o| o.name.as_str()));
+        RunError::Workload(format!("no object '{name}'; did you mean '{}'?", near.unwrap_or_default()))
+    })
+}
+
+/// Page positions at which the density of `law` changes, ends included.
+fn law_edges(law: &Law, pages: u32) -> Result<Vec<u32>, RunError> {
+    let at = |fraction: f64| (fraction * f64::from(pages)).round() as u32;
+    match law {
+        Law::Sweep => Ok(vec![]),
+        Law::Uniform { from, to } => {
+            if !(0.0 <= *from && from < to && *to <= 1.0) {
+                return Err(RunError::Workload(format!("law 'uniform' runs from {from} to {to}")));
+            }
+            let start = at(*from).min(pages - 1);
+            Ok(vec![start, at(*to).max(start + 1)])
+        }
+        Law::Pieces { edges, weights } => {
+            let ascending = edges.windows(2).all(|w| w[0] < w[1]);
+            if edges.len() != weights.len() + 1 || !ascending || edges[0] != 0.0 || edges[edges.len() - 1] != 1.0 {
+                return Err(RunError::Workload(format!(
+                    "law 'pieces' needs ascending edges from 0 to 1, one more than weights; it has {} edges and {} weights",
+                    edges.len(),
+                    weights.len()
+                )));
+            }
+            if weights.iter().any(|w| !(*w >= 0.0 && w.is_finite())) || weights.iter().sum::<f64>() <= 0.0 {
+                return Err(RunError::Workload("law 'pieces' needs weights of at least 0, not all 0".into()));
+            }
+            Ok(edges.iter().map(|e| at(*e)).collect())
+        }
+        Law::Bins { weights } => {
+            if weights.is_empty() || weights.iter().any(|w| !(*w >= 0.0 && w.is_finite())) || weights.iter().all(|w| *w == 0.0) {
+                return Err(RunError::Workload("law 'bins' needs weights of at least 0, not all 0".into()));
+            }
+            let n = weights.len() as u64;
+            Ok((0..=n).map(|i| (i * u64::from(pages) / n) as u32).collect())
+        }
+        Law::Zipf { theta } => {
+            if !(*theta >= 0.0 && *theta < 3.0 && (*theta - 1.0).abs() > 1e-9) {
+                return Err(RunError::Workload(format!("law 'zipf' takes theta from 0 to 3 except 1, not {theta}")));
+            }
+            // Single pages at the hot end, then pieces 3 % longer each: within one the density
+            // changes by less than theta x 3 %.
+            let mut edges = vec![0];
+            let mut edge = 1u32;
+            while edge < pages {
+                edges.push(edge);
+                edge = (f64::from(edge) * 1.03).ceil() as u32;
+            }
+            edges.push(pages);
+            Ok(edges)
+        }
+    }
+}
+
+/// Share of `law` between page positions `from` and `to`.
+fn law_mass(law: &Law, pages: u32, edges: &[u32]) -> Vec<f64> {
+    let n = f64::from(pages);
+    let cumulative: Vec<f64> = match law {
+        Law::Sweep => edges.iter().map(|e| f64::from(*e) / n).collect(),
+        Law::Uniform { from, to } => {
+            let start = (from * n).round().min(n - 1.0);
+            let end = (to * n).round().max(start + 1.0);
+            edges.iter().map(|e| ((f64::from(*e) - start) / (end - start)).clamp(0.0, 1.0)).collect()
+        }
+        Law::Zipf { theta } => edges.iter().map(|e| (f64::from(*e) / n).powf(1.0 - theta)).collect(),
+        Law::Pieces { edges: fractions, weights } => {
+            let steps: Vec<f64> = fractions.iter().map(|f| f * n).collect();
+            cumulative_at(edges, &steps, weights.iter().copied())
+        }
+        Law::Bins { weights } => {
+            let bins = weights.len();
+            let steps: Vec<f64> = (0..=bins).map(|i| i as f64 * n / bins as f64).collect();
+            cumulative_at(edges, &steps, weights.iter().map(|w| f64::from(*w)))
+        }
+    };
+    // For a zipf law with theta > 1 the integral diverges at 0; the first page takes what one
+    // page at distance one would, which is the discrete law's own normalisation.
+    if let Law::Zipf { theta } = law {
+        if *theta > 1.0 {
+            let integral = |a: f64, b: f64| (b.powf(1.0 - theta) - a.powf(1.0 - theta)) / (1.0 - theta);
+            return edges
+                .windows(2)
+                .map(|w| integral(f64::from(w[0]) + 0.5, f64::from(w[1]) + 0.5))
+                .collect();
+        }
+    }
+    cumulative.windows(2).map(|w| w[1] - w[0]).collect()
+}
+
+/// Share of the weights before each of `edges`, where the i-th weight is spread evenly over
+/// positions `steps[i]..steps[i + 1]`. Steps are not rounded to pages, so that many small ones add
+/// up exactly on the pages of a small object.
+fn cumulative_at(edges: &[u32], steps: &[f64], weights: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut sums = vec![0.0];
+    for weight in weights {
+        sums.push(sums[sums.len() - 1] + weight);
+    }
+    let total = sums[sums.len() - 1];
+    let share = |edge: &u32| {
+        let position = f64::from(*edge);
+        let upper = steps.partition_point(|s| *s <= position);
+        if upper == steps.len() {
+            return 1.0;
+        }
+        let within = (position - steps[upper - 1]) / (steps[upper] - steps[upper - 1]);
+        (sums[upper - 1] + within * (sums[upper] - sums[upper - 1])) / total
+    };
+    edges.iter().map(share).collect()
+}
+
+fn compile_stream(model: &StreamModel, objects: &[Object]) -> Result<Stream, RunError> {
+    let index = find_object(objects, &model.object)?;
+    let object = &objects[index];
+    let rates = [model.reads_per_op, model.writebacks_per_op, model.stores_per_op];
+    if rates.iter().any(|r| !(*r >= 0.0 && r.is_finite())) {
+        return Err(RunError::Workload(format!(
+            "stream on '{}': reads, write-backs and stores per op are {rates:?}",
+            model.object
+        )));
+    }
+    let popularity = if let Law::Sweep = model.law {
+        Popularity::Sweep
+    } else {
+        let mass = law_mass(&model.law, object.pages, &object.edges);
+        let total: f64 = mass.iter().sum();
+        let density =
+            mass.iter().zip(object.edges.windows(2)).map(|(m, e)| (m / total / f64::from(e[1] - e[0])) as f32).collect();
+        Popularity::Stationary { density, alias: AliasTable::new(&mass) }
+    };
+    let prefetched = if model.class == AccessClass::Stream { PREFETCHED_SHARE } else { 0.0 };
+    let prefetched_share = model.prefetched_share.unwrap_or(prefetched);
+    let mlp = model.mlp.unwrap_or_else(|| class_mlp(model.class));
+    if !(0.0..=1.0).contains(&prefetched_share) || !(mlp >= 1.0 && mlp <= 64.0) {
+        return Err(RunError::Workload(format!(
+            "stream on '{}': prefetched_share {prefetched_share} must lie in 0 to 1 and mlp {mlp} in 1 to 64",
+            model.object
+        )));
+    }
+    Ok(Stream {
+        object: index,
+        popularity,
+        class: model.class,
+        reads_per_op: model.reads_per_op,
+        writebacks_per_op: model.writebacks_per_op,
+        stores_per_op: model.stores_per_op,
+        mlp,
+        prefetched_share,
+        missed_llc: model.missed_llc,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::ObjectModel;
+
+    fn model(law: Law, bytes: u64, scattered: bool) -> WorkloadModel {
+        serde_json::from_value(serde_json::json!({
+            "objects": [ObjectModel { name: "o".into(), bytes, scattered }],
+            "blocks": [{"phases": [{"name": "p", "groups": [{"name": "g", "threads": 2, "ops": 10.0,
+                "cpu_ns_per_op": 1.0, "streams": [{"object": "o", "law": law, "class": "random", "reads_per_op": 1.0}]}]}]}],
+        }))
+        .expect("a valid model")
+    }
+
+    fn density(workload: &Workload) -> Vec<f32> {
+        match &workload.phases[0].streams[0].popularity {
+            Popularity::Stationary { density, .. } => density.clone(),
+            Popularity::Sweep => unreachable!("a stationary law"),
+        }
+    }
+
+    #[test]
+    fn every_law_has_mass_one() {
+        let laws = [
+            Law::Uniform { from: 0.25, to: 0.5 },
+            Law::Zipf { theta: 0.5 },
+            Law::Zipf { theta: 1.3 },
+            Law::Pieces { edges: vec![0.0, 0.1, 0.11, 1.0], weights: vec![1.0, 5.0, 2.0] },
+        ];
+        for law in laws {
+            let workload = Workload::compile(&model(law.clone(), 1 << 28, true), 4096).unwrap();
+            let object = &workload.objects[0];
+            let mass: f64 = density(&workload)
+                .iter()
+                .zip(object.edges.windows(2))
+                .map(|(d, e)| f64::from(*d) * f64::from(e[1] - e[0]))
+                .sum();
+            assert!((mass - 1.0).abs() < 1e-4, "{law:?}: {mass}");
+        }
+    }
+
+    #[test]
+    fn more_pieces_than_pages_add_up_on_the_pages() {
+        let law = Law::Pieces {
+            edges: (0..=1000).map(|i| f64::from(i) / 1000.0).collect(),
+            weights: (0..1000).map(|i| if i < 500 { 3.0 } else { 1.0 }).collect(),
+        };
+        let workload = Workload::compile(&model(law, 8 * (2 << 20), false), 2 << 20).unwrap();
+        let density = density(&workload);
+        assert_eq!(density.len(), 8);
+        assert!((density[0] / density[7] - 3.0).abs() < 0.05, "{density:?}");
+    }
+
+    #[test]
+    fn pieces_and_positions_agree() {
+        let law = Law::Pieces {
+            edges: (0..=100).map(|i| f64::from(i) / 100.0).collect(),
+            weights: (0..100).map(|i| f64::from(i + 1)).collect(),
+        };
+        let workload = Workload::compile(&model(law, 4096 * 12_345, true), 4096).unwrap();
+        let object = &workload.objects[0];
+        for position in 0..object.pages {
+            let piece = object.piece_of(object.page_at(position));
+            assert!(object.edges[piece] <= position && position < object.edges[piece + 1]);
+        }
+    }
+
+    #[test]
+    fn mistakes_are_sentences() {
+        let error = Workload::compile(&model(Law::Zipf { theta: 1.0 }, 4096, false), 4096).unwrap_err();
+        assert!(error.to_string().contains("theta"), "{error}");
+    }
+}

@@ -1,0 +1,221 @@
+"""The native engine, typed: systems and their knobs, workloads, runs, recordings.
+
+Everything here is a thin wrapper over the module ``tiertune_engine`` (Rust), which takes and
+returns JSON. Nothing about a knob or metric is declared in Python.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Value = bool | int | float | str
+
+
+class EngineError(Exception):
+    """The engine refused what it was given; the message is one sentence for the user."""
+
+
+def _native() -> Any:
+    try:
+        import tiertune_engine
+    except ImportError as error:
+        raise EngineError(
+            f"the native module tiertune_engine is not installed ({error}); run `make setup` in the checkout"
+        ) from error
+    return tiertune_engine
+
+
+@dataclass(frozen=True)
+class KnobInfo:
+    """The declaration of a knob, as the policy's own file makes it."""
+
+    name: str
+    meaning: str
+    unit: str
+    type: str
+    """``int``, ``float``, ``bool`` or ``choice``."""
+    min: float | None
+    max: float | None
+    log: bool
+    choices: tuple[str, ...]
+    default: Value
+    special: tuple[tuple[int, str], ...]
+    """Values outside the range and what they mean."""
+    condition: tuple[str, Value] | None
+    """``(other knob, value)`` that must hold for this knob to act."""
+    tunable: bool
+    change_cost: str
+    source: str
+
+
+@dataclass(frozen=True)
+class SystemInfo:
+    """A tiering system."""
+
+    name: str
+    summary: str
+    source: str
+    signal: str
+    page_bytes: tuple[int, ...]
+    """Managed page sizes, the usual one first."""
+    knobs: tuple[KnobInfo, ...]
+
+    def knob(self, name: str) -> KnobInfo:
+        """The knob called ``name``; ``KeyError`` when there is none."""
+        for knob in self.knobs:
+            if knob.name == name:
+                return knob
+        raise KeyError(name)
+
+
+@dataclass(frozen=True)
+class MetricInfo:
+    """The declaration of a metric."""
+
+    name: str
+    unit: str
+    direction: str
+    """``minimize``, ``maximize`` or empty."""
+    meaning: str
+
+
+def version() -> str:
+    """Version of the native engine."""
+    return str(_native().version())
+
+
+def _knob(document: dict[str, Any]) -> KnobInfo:
+    condition = document["condition"]
+    return KnobInfo(
+        name=document["name"],
+        meaning=document["meaning"],
+        unit=document["unit"],
+        type=document["type"],
+        min=document.get("min"),
+        max=document.get("max"),
+        log=document.get("log", False),
+        choices=tuple(document.get("choices", ())),
+        default=document["default"],
+        special=tuple((special["value"], special["meaning"]) for special in document["special"]),
+        condition=(condition[0], condition[1]) if condition else None,
+        tunable=document["tunable"],
+        change_cost=document["change_cost"],
+        source=document["source"],
+    )
+
+
+@cache
+def systems() -> tuple[SystemInfo, ...]:
+    """All systems, in the order of the registry."""
+    return tuple(
+        SystemInfo(
+            name=document["name"],
+            summary=document["summary"],
+            source=document["source"],
+            signal=document["signal"],
+            page_bytes=tuple(document["page_bytes"]),
+            knobs=tuple(_knob(knob) for knob in document["knobs"]),
+        )
+        for document in json.loads(_native().systems_json())
+    )
+
+
+def system(name: str) -> SystemInfo:
+    """The system called ``name``; ``EngineError`` names the nearest one when there is none."""
+    for candidate in systems():
+        if candidate.name == name:
+            return candidate
+    check_config(name, {})
+    raise EngineError(f"there is no system '{name}'")
+
+
+@cache
+def metrics() -> tuple[MetricInfo, ...]:
+    """All metrics of a run, in the order of reports."""
+    return tuple(MetricInfo(**document) for document in json.loads(_native().metrics_json()))
+
+
+def check_config(system: str, config: Mapping[str, object]) -> dict[str, Value]:
+    """``config`` with defaults filled in; ``EngineError`` names key, value and nearest valid choice."""
+    try:
+        return dict(json.loads(_native().check_config(system, json.dumps(dict(config)))))
+    except ValueError as error:
+        raise EngineError(str(error)) from error
+
+
+class EngineWorkload:
+    """A workload inside the engine, shared by all runs of a scenario. Cannot be pickled."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    @staticmethod
+    def from_streams(document: Mapping[str, Any]) -> EngineWorkload:
+        """A workload of synthetic streams (the ``sim.streams`` part of a workload file)."""
+        try:
+            return EngineWorkload(_native().Workload.from_streams(json.dumps(document)))
+        except ValueError as error:
+            raise EngineError(str(error)) from error
+
+    @staticmethod
+    def from_profile(
+        columns: Mapping[str, np.ndarray[Any, Any]], metadata: str, carry: Mapping[str, Any], threads: int
+    ) -> EngineWorkload:
+        """A recorded profile (see :func:`record`) carried to another input size, on ``threads`` threads.
+
+        ``carry`` has ``page_bytes``, ``runs`` and, by kernel, ``scale`` or ``table_bytes`` and ``hot_bytes``.
+        """
+        try:
+            native = _native()
+            return EngineWorkload(
+                native.Workload.from_profile(dict(columns), metadata, json.dumps(dict(carry)), threads)
+            )
+        except ValueError as error:
+            raise EngineError(str(error)) from error
+
+    def describe(self) -> dict[str, Any]:
+        """Footprint in bytes, objects, phase names, and notes on what was scaled and how."""
+        return dict(json.loads(self._handle.describe()))
+
+    @property
+    def footprint_bytes(self) -> int:
+        """Sum of all objects."""
+        return int(self.describe()["footprint_bytes"])
+
+
+def run(workload: EngineWorkload, request: Mapping[str, Any]) -> dict[str, Any]:
+    """One run; returns ``metrics``, ``timeline`` (columns), ``gauges`` and the resolved ``config``.
+
+    Releases the interpreter lock, so threads run side by side. Equal requests give equal results.
+    """
+    try:
+        return dict(json.loads(_native().run(workload._handle, json.dumps(request))))
+    except ValueError as error:
+        raise EngineError(str(error)) from error
+
+
+def run_many(
+    workload: EngineWorkload, requests: Sequence[Mapping[str, Any]], threads: int
+) -> list[dict[str, Any]]:
+    """Many runs on ``threads`` threads, results in order; the same results for any ``threads``."""
+    try:
+        texts = _native().run_many(workload._handle, [json.dumps(r) for r in requests], threads)
+    except ValueError as error:
+        raise EngineError(str(error)) from error
+    return [dict(json.loads(text)) for text in texts]
+
+
+def record(request: Mapping[str, Any]) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
+    """Executes a kernel and records it: columns by name (equal lengths), metadata as JSON."""
+    try:
+        columns, metadata = _native().record(json.dumps(request))
+    except ValueError as error:
+        raise EngineError(str(error)) from error
+    return dict(columns), str(metadata)
