@@ -1,0 +1,127 @@
+"""SMAC, through ask and tell: random-forest model, expected improvement, Sobol start, interleaved random picks."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from ConfigSpace import Configuration
+from smac import HyperparameterOptimizationFacade, Scenario
+from smac.acquisition.function import EI
+from smac.initial_design import SobolInitialDesign
+from smac.intensifier.intensifier import Intensifier
+from smac.main.config_selector import ConfigSelector
+from smac.main.exceptions import ConfigurationSpaceExhaustedException
+from smac.model.random_forest import RandomForest
+from smac.runhistory import StatusType, TrialInfo, TrialValue
+from smac.runhistory.encoder import RunHistoryEncoder
+
+from tiertune.tuner.optimiser.acquisition import CubeMaximizer
+from tiertune.tuner.optimiser.base import Observation, Proposal
+from tiertune.tuner.optimiser.imputation import told
+from tiertune.tuner.optimiser.random import RandomOptimiser
+from tiertune.tuner.trial import Config, Status, canonical, derive_seed
+
+UNLIMITED = 10**9  # our loop counts the budget; SMAC's own count must never end it
+
+
+class SmacOptimiser(RandomOptimiser):
+    name: ClassVar[str] = "smac"
+
+    def _ask(self, number: int, history: Sequence[Observation]) -> Proposal:
+        if number < self.settings.initial:
+            return self._initial(number, history)
+        chance = np.random.default_rng(derive_seed(self.settings.seed, "share", number)).random()
+        if chance < self.settings.random_share:
+            return self.random(number, history)
+        return self._model(number, history)
+
+    def _initial(self, number: int, history: Sequence[Observation]) -> Proposal:
+        with tempfile.TemporaryDirectory(prefix="tiertune-smac-") as scratch:
+            scenario = self._scenario(scratch, derive_seed(self.settings.seed, "initial") % 2**31)
+            design = SobolInitialDesign(scenario, n_configs=self.settings.initial).select_configurations()
+        tried = {canonical(observation.config) for observation in history}
+        # Forbidden points and duplicates drop out of the design, so it may be shorter than asked for.
+        if number <= len(design):
+            config = self.decode(dict(design[number - 1]))
+            if canonical(config) not in tried:
+                return Proposal(config, "initial", f"point {number} of the Sobol design")
+        draw = self.random(number, history)
+        return Proposal(draw.config, "initial", "a random draw, the Sobol design has no new point here")
+
+    def _model(self, number: int, history: Sequence[Observation]) -> Proposal:
+        known = told(history)
+        tried = {canonical(observation.config) for observation in history}
+
+        def is_new(configuration: Configuration) -> bool:
+            return canonical(self.decode(dict(configuration))) not in tried
+
+        with tempfile.TemporaryDirectory(prefix="tiertune-smac-") as scratch:
+            facade = self._facade(scratch, derive_seed(self.settings.seed, "model", number) % 2**31, is_new)
+            for observation, cost in known:
+                facade.tell(*_as_trial(self.space, observation, cost), save=False)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    configuration = facade.ask().config
+            except (StopIteration, ConfigurationSpaceExhaustedException):
+                draw = self.random(number, history)
+                return Proposal(draw.config, "random", "a random draw, SMAC found nothing new to propose")
+        config = self.decode(dict(configuration))
+        reason = f"expected improvement of a model of {len(known)} trials"
+        return Proposal(config, "model", reason)
+
+    def _scenario(self, scratch: str, seed: int) -> Scenario:
+        return Scenario(
+            self.space, name="scratch", output_directory=scratch, deterministic=True, n_trials=UNLIMITED, seed=seed
+        )
+
+    def _facade(self, scratch: str, seed: int, is_new: Any) -> HyperparameterOptimizationFacade:
+        scenario = self._scenario(scratch, seed)
+        facade = HyperparameterOptimizationFacade
+        return facade(
+            scenario,
+            None,
+            model=RandomForest(self.space, max_leaf_nodes=None, n_jobs=1, seed=seed, n_trees=10, ratio_features=1.0, min_samples_split=2, min_samples_leaf=1),
+            acquisition_function=EI(),
+            acquisition_maximizer=CubeMaximizer(self.space, seed, is_new),
+            initial_design=facade.get_initial_design(scenario, n_configs=0),
+            random_design=facade.get_random_design(scenario, probability=0.0),
+            intensifier=_EachConfigOnce(scenario, max_config_calls=1),
+            runhistory_encoder=RunHistoryEncoder(scenario),
+            config_selector=_BatchedSelector(scenario, retrain_after=1),
+            logging_level=False,
+            overwrite=True,
+        )
+
+
+class _BatchedSelector(ConfigSelector):  # type: ignore[misc]
+    """Predicts all tried configs in one call where SMAC makes a call for each."""
+
+    def _get_x_best(self, X: np.ndarray) -> tuple[np.ndarray, float]:
+        means = self._model.predict_marginalized(X)[0].reshape(-1)
+        best = int(means.argmin())
+        return X[best], float(means[best])
+
+
+class _EachConfigOnce(Intensifier):  # type: ignore[misc]
+    """No racing: we judge repeats ourselves, on seeds of their own. SMAC's racing book-keeping costs more than the model."""
+
+    def __iter__(self) -> Iterator[TrialInfo]:
+        for configuration in self.config_generator:
+            yield TrialInfo(configuration, seed=0)
+
+    def update_incumbents(self, config: Configuration) -> None:
+        """Nothing to update: incumbents are what racing compares with."""
+
+
+def _as_trial(space: Any, observation: Observation, cost: float) -> tuple[TrialInfo, TrialValue]:
+    status = StatusType.SUCCESS if observation.status is Status.OK else StatusType.CRASHED
+    return TrialInfo(Configuration(space, values=observation.config), seed=0), TrialValue(cost=cost, status=status)
+
+
+logging.getLogger("smac").setLevel(logging.ERROR)
