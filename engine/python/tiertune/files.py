@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from tiertune.document import Path as Place
 from tiertune.document import SyntaxProblem, parse
-from tiertune.mistakes import InputError, Strict, sentence, sentences_of, shown
+from tiertune.mistakes import InputError, Strict, rule_sentence, sentence, sentences_of, shown
 from tiertune.nearest import nearest
 
 __all__ = ["InputError", "Strict", "find", "load", "names", "sentence", "shown"]
@@ -56,8 +58,14 @@ def find(folder: str, name_or_path: str, base: Path | None = None) -> Path:
     raise InputError(f"there is no {kind} '{name_or_path}'; {hint}")
 
 
-def load(model: type[Model], path: Path) -> Model:
-    """Reads `path` and checks it against `model`; raises `InputError` with one sentence per mistake."""
+def load(
+    model: type[Model], path: Path, outside: Callable[[Model], Iterable[tuple[Place, str]]] | None = None
+) -> Model:
+    """Reads `path` and checks it against `model`; raises `InputError` with one sentence per mistake.
+
+    `outside` checks a model that is right in itself against everything else: other files, the engine's tables. It
+    yields where and what, like `Strict.mistakes`.
+    """
     file = str(path)
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
@@ -78,9 +86,13 @@ def load(model: type[Model], path: Path) -> Model:
         what = shown(document.data)
         raise InputError(f"{file}:{document.line(())}: the file holds {what} where keys with values are expected")
     try:
-        return model.model_validate(document.data, context={"folder": path.parent})
+        loaded = model.model_validate(document.data)
     except ValidationError as error:
         raise InputError(*sentences_of(error, model, file, document)) from error
+    broken = sorted(outside(loaded) if outside else (), key=lambda found: document.line(found[0]))
+    if broken:
+        raise InputError(*(rule_sentence(file, document, place, text) for place, text in broken))
+    return loaded
 
 
 def _places(folder: str) -> list[Path]:

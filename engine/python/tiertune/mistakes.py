@@ -55,6 +55,11 @@ def sentences_of(error: ValidationError, model: type[BaseModel], file: str, docu
     return [f"{file}:{document.line(path)}: {text}" for path, text in found]
 
 
+def rule_sentence(file: str, document: Document, path: Path, text: str) -> str:
+    """The sentence for a broken rule at `path`; `text` follows the key."""
+    return f"{file}:{document.line(path)}: {_ruled(path, text)}"
+
+
 def shown(value: object) -> str:
     """`value` as a file would spell it, short enough for a sentence."""
     if isinstance(value, dict):
@@ -74,7 +79,7 @@ def _explained(details: ErrorDetails, schema: dict[str, Any], data: Any) -> Iter
     key = dotted(path) or "the file"
     if kind == "rules":
         for inner, text in context["broken"]:
-            yield (*path, *inner), f"{dotted((*path, *inner))}: {text}"
+            yield (*path, *inner), _ruled((*path, *inner), text)
     elif kind == "missing":
         yield path, f"{key} is missing: {here.get('description', 'a required key')}"
     elif kind == "union_tag_not_found":
@@ -107,6 +112,12 @@ def _explained(details: ErrorDetails, schema: dict[str, Any], data: Any) -> Iter
         yield path, f"{key}: {shown(value)} is not {_EXPECTED[kind]}{_suggestion(kind, value)}"
     else:
         yield path, f"{key}: {shown(value)}: {details['msg'].lower()}"
+
+
+def _ruled(path: Path, text: str) -> str:
+    # A text that goes on from the key ("is missing", "has 3 entries") needs no colon after it.
+    verb = text.split(" ", 1)[0] in ("is", "has", "needs", "holds", "never", "cannot")
+    return f"{dotted(path)}{' ' if verb else ': '}{text}" if path else text
 
 
 _EXPECTED = {

@@ -1,0 +1,144 @@
+"""What a space file holds: knobs of one system, their ranges as declared by the engine or narrower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from tiertune.document import Path as Place
+from tiertune.fields import Flag, Name, Number, Text
+from tiertune.files import Strict, find, load, sentence
+
+if TYPE_CHECKING:
+    from tiertune.engine import KnobInfo
+
+Value = bool | int | float | str
+
+
+def _scalar(value: object) -> object:
+    if not isinstance(value, (bool, int, float, str)):
+        raise sentence("is not a value of a knob; write a number, true, false or a word")
+    return value
+
+
+def _nothing_is_declared(value: object) -> object:
+    return {} if value is None else value
+
+
+Scalar = Annotated[
+    Value, BeforeValidator(_scalar), WithJsonSchema({"type": ["boolean", "integer", "number", "string"]})
+]
+
+
+class KnobRange(Strict):
+    """How one knob is searched; what is left out is as the engine declares it."""
+
+    min: Number | None = Field(default=None, description="smallest value that is tried")
+    max: Number | None = Field(default=None, description="largest value that is tried")
+    log: Flag | None = Field(default=None, description="whether ratios rather than differences matter")
+    default: Scalar | None = Field(default=None, description="value that is tried first")
+    choices: list[Scalar] | None = Field(default=None, min_length=2, description="words that are tried")
+    fixed: Scalar | None = Field(default=None, description="the one value, instead of a search")
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """A fixed knob has no range; a range is not empty; log ranges are above 0."""
+        if self.fixed is not None:
+            for key in ("min", "max", "log", "default", "choices"):
+                if getattr(self, key) is not None:
+                    yield (key,), "cannot stand beside 'fixed'; keep one of the two"
+        if self.min is not None and self.max is not None and self.min >= self.max:
+            yield ("min",), f"{self.min:g} does not lie below max, {self.max:g}; to pin the knob write 'fixed'"
+
+
+class Space(Strict):
+    """The knobs of one system that a campaign searches; all others stay at their declared defaults."""
+
+    name: Name = Field(description="name of the space, as campaigns use it")
+    description: Text = Field(description="one line on the space")
+    system: Name = Field(description="tiering system whose knobs these are")
+    knobs: dict[str, Annotated[KnobRange, BeforeValidator(_nothing_is_declared)]] = Field(
+        min_length=1, description="knobs that are searched, each with a range or nothing (as declared)"
+    )
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """Something is left to search."""
+        if all(knob.fixed is not None for knob in self.knobs.values()):
+            yield ("knobs",), "holds only fixed values; leave at least one knob to search"
+
+    @property
+    def fixed(self) -> dict[str, Value]:
+        """Knobs that are pinned."""
+        return {name: knob.fixed for name, knob in self.knobs.items() if knob.fixed is not None}
+
+    def axes(self) -> tuple[Axis, ...]:
+        """The knobs that are searched, ranges merged with the engine's declaration; order of the file."""
+        from tiertune.engine import system
+
+        declared = {knob.name: knob for knob in system(self.system).knobs}
+        return tuple(
+            _axis(declared[name], narrowed, self) for name, narrowed in self.knobs.items() if narrowed.fixed is None
+        )
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One searched knob with everything an optimiser has to know.
+
+    `minimum` and `maximum` are set for `int` and `float`, `choices` for `choice` and `bool`. `condition` names
+    another axis and the value it must have for this one to matter.
+    """
+
+    name: str
+    type: str
+    minimum: float
+    maximum: float
+    log: bool
+    choices: tuple[Value, ...]
+    default: Value
+    condition: tuple[str, Value] | None
+
+    def plain(self, value: object) -> Value:
+        """`value` as Python's own int, float, bool or str, inside the range; takes numpy scalars too."""
+        if self.type == "int":
+            return int(min(max(round(float(value)), self.minimum), self.maximum))  # type: ignore[arg-type]
+        if self.type == "float":
+            return min(max(float(value), self.minimum), self.maximum)  # type: ignore[arg-type]
+        return next(choice for choice in self.choices if choice == value)
+
+
+def load_space(name_or_path: str, base: Path | None = None) -> Space:
+    """Reads a space by name (`./spaces` first, then the packaged ones) or path; raises `InputError`.
+
+    Every knob is checked against what the engine declares for the system.
+    """
+    from tiertune.spaces.declared import mistakes_against_engine
+
+    return load(Space, find("spaces", name_or_path, base), mistakes_against_engine)
+
+
+def _axis(declared: KnobInfo, narrowed: KnobRange, space: Space) -> Axis:
+    number = declared.type in ("int", "float")
+    choices: tuple[Value, ...] = ()
+    if declared.type == "bool":
+        choices = (False, True)
+    elif declared.type == "choice":
+        choices = tuple(narrowed.choices or declared.choices)
+    minimum = narrowed.min if narrowed.min is not None else declared.min
+    maximum = narrowed.max if narrowed.max is not None else declared.max
+    default = narrowed.default if narrowed.default is not None else declared.default
+    condition = declared.condition
+    searched = condition is not None and condition[0] in space.knobs and space.knobs[condition[0]].fixed is None
+    return Axis(
+        name=declared.name,
+        type=declared.type,
+        minimum=float(minimum) if number and minimum is not None else 0.0,
+        maximum=float(maximum) if number and maximum is not None else 0.0,
+        log=bool(narrowed.log if narrowed.log is not None else declared.log) if number else False,
+        choices=choices,
+        default=float(default) if declared.type == "float" else default,
+        condition=condition if searched else None,
+    )

@@ -1,0 +1,204 @@
+"""What a workload file holds: what is executed and recorded here, and to which size that is carried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from tiertune.document import Path as Place
+from tiertune.fields import Integer, Name, Number, Size, Text
+from tiertune.files import Strict, find, load, sentence
+from tiertune.units import UnitError, format_size, parse_size
+from tiertune.workloads.streams import Streams
+
+MAX_SEED = 2**53 - 1
+"""Seeds stay exact in readers that hold numbers as doubles."""
+
+FROM_MACHINE = "from-machine"
+
+Seed = Annotated[Integer, Field(ge=0, le=MAX_SEED)]
+
+
+def _llc(value: object) -> object:
+    if value == FROM_MACHINE:
+        return value
+    try:
+        return parse_size(value)  # type: ignore[arg-type]
+    except UnitError as error:
+        raise sentence(f"{error}; or write {FROM_MACHINE}") from error
+
+
+Llc = Annotated[
+    int | str, BeforeValidator(_llc), WithJsonSchema({"type": ["integer", "string"], "examples": [FROM_MACHINE]})
+]
+
+
+class GraphRecord(Strict):
+    """A graph that is generated here, and how its kernel is run on it."""
+
+    graph: Literal["kron", "uniform"] = Field(description="kron (skewed degrees) or uniform")
+    scale: Integer = Field(ge=8, le=26, description="2^scale vertices are generated here")
+    degree: Integer = Field(ge=1, le=256, description="average degree before edges are mirrored")
+    seed: Seed = Field(default=1, description="seed of the graph")
+
+
+class BcRecord(GraphRecord):
+    """Betweenness centrality (Brandes) from a few source vertices."""
+
+    kernel: Literal["bc"] = Field(description="bc, pr or gups")
+    sources: Integer = Field(default=1, ge=1, le=1024, description="source vertices")
+
+
+class PrRecord(GraphRecord):
+    """PageRank, pulling."""
+
+    kernel: Literal["pr"] = Field(description="bc, pr or gups")
+    iterations: Integer = Field(default=5, ge=1, le=1000, description="sweeps over all edges")
+
+
+class GupsRecord(Strict):
+    """Random updates of a table with a hot part that moves."""
+
+    kernel: Literal["gups"] = Field(description="bc, pr or gups")
+    table_bytes: Size = Field(description="table that is updated here, such as 256MiB")
+    hot_bytes: Size = Field(description="hot part of the table, such as 32MiB")
+    hot_share: Number = Field(default=0.9, ge=0, le=1, description="share of updates that go to the hot part")
+    updates: Integer = Field(ge=1, le=10**10, description="updates in the recorded run")
+    moves: Integer = Field(default=0, ge=0, le=1000, description="how often the hot part moves during the run")
+    seed: Seed = Field(default=1, description="seed of the updates")
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """The hot part fits in the table."""
+        if self.hot_bytes > self.table_bytes:
+            limit = format_size(self.table_bytes)
+            yield (
+                ("hot_bytes",),
+                f"{format_size(self.hot_bytes)} is more than table_bytes; the largest valid size is {limit}",
+            )
+
+
+Record = Annotated[BcRecord | PrRecord | GupsRecord, Field(discriminator="kernel")]
+
+
+class Carry(Strict):
+    """The input that the recorded run stands for."""
+
+    scale: Integer | None = Field(default=None, ge=8, le=36, description="scale of the graph; absent: as recorded")
+    table_bytes: Size | None = Field(default=None, description="size of the table; absent: as recorded")
+    hot_bytes: Size | None = Field(default=None, description="size of the hot part; absent: it grows with the table")
+    llc_bytes: Llc = Field(
+        default=FROM_MACHINE, description="last-level cache of the carried run: from-machine or a size"
+    )
+    runs: Integer = Field(default=1, ge=1, le=100_000, description="how often the recorded run repeats")
+
+
+class Sim(Strict):
+    """How the workload is simulated: a recorded kernel, or synthetic streams."""
+
+    record: Record | None = Field(default=None, description="kernel that is executed and recorded here")
+    carry: Carry = Field(default=Carry(), description="input that the recorded run stands for")
+    streams: Streams | None = Field(default=None, description="synthetic objects and streams of accesses")
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """Either recorded or synthetic; carried to the same kind of input, never to a smaller one."""
+        if self.record is None and self.streams is None:
+            yield (), "needs either 'record' (a kernel that is executed) or 'streams' (a synthetic workload)"
+        if self.streams is not None:
+            for key in ("record", "carry"):
+                if key in self.model_fields_set:
+                    yield (key,), "cannot stand beside 'streams'; keep one of the two"
+        if isinstance(self.record, GraphRecord):
+            yield from self._graph_mistakes(self.record)
+        if isinstance(self.record, GupsRecord):
+            yield from self._gups_mistakes(self.record)
+
+    def _graph_mistakes(self, record: GraphRecord) -> Iterator[tuple[Place, str]]:
+        for key in ("table_bytes", "hot_bytes"):
+            if getattr(self.carry, key) is not None:
+                yield ("carry", key), "is for the kernel gups; a graph is carried by 'scale'"
+        if self.carry.scale is not None and self.carry.scale < record.scale:
+            yield (
+                ("carry", "scale"),
+                f"{self.carry.scale} is smaller than what is recorded; the smallest valid value is {record.scale}",
+            )
+
+    def _gups_mistakes(self, record: GupsRecord) -> Iterator[tuple[Place, str]]:
+        carry = self.carry
+        if carry.scale is not None:
+            yield ("carry", "scale"), "is for graph kernels; gups is carried by 'table_bytes' and 'hot_bytes'"
+        if carry.table_bytes is not None and carry.table_bytes < record.table_bytes:
+            yield (
+                ("carry", "table_bytes"),
+                f"{format_size(carry.table_bytes)} is smaller than what is recorded; the smallest valid size is"
+                f" {format_size(record.table_bytes)}",
+            )
+        table = carry.table_bytes or record.table_bytes
+        if carry.hot_bytes is not None and carry.hot_bytes > table:
+            yield (
+                ("carry", "hot_bytes"),
+                f"{format_size(carry.hot_bytes)} is more than the table; the largest valid size is"
+                f" {format_size(table)}",
+            )
+
+
+class Metric(Strict):
+    """What campaigns on this workload improve."""
+
+    name: Text = Field(description="metric of the engine, such as runtime_s")
+    direction: Literal["minimize", "maximize"] = Field(description="which way is better")
+
+
+class Workload(Strict):
+    """A workload: what runs, how many threads, and which figure counts."""
+
+    name: Name = Field(description="name of the workload, as campaigns use it")
+    version: Integer = Field(ge=1, le=1_000_000, description="raised whenever results stop being comparable")
+    description: Text = Field(description="one line on the workload")
+    source: Text = Field(description="paper or program that the workload comes from")
+    metric: Metric = Field(description="what campaigns improve: name and direction")
+    threads: Integer = Field(ge=1, le=4096, description="threads of the application")
+    sim: Sim = Field(description="how the workload is simulated")
+    host: dict[str, Any] = Field(default={}, max_length=0, description="how the workload runs on a host; empty for now")
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """Streams say themselves how many threads run."""
+        streams = self.sim.streams
+        if streams is not None and streams.threads != self.threads:
+            yield ("threads",), f"{self.threads} is not what the streams add up to; the valid value is {streams.threads}"
+
+    @property
+    def footprint_bytes(self) -> int | None:
+        """Bytes of the replayed workload where the file alone decides them; None before a graph is recorded."""
+        if self.sim.streams is not None:
+            return self.sim.streams.footprint_bytes
+        if isinstance(self.sim.record, GupsRecord):
+            return self.sim.carry.table_bytes or self.sim.record.table_bytes
+        return None
+
+
+def load_workload(name_or_path: str, base: Path | None = None) -> Workload:
+    """Reads a workload by name (`./workloads` first, then the packaged ones) or path; raises `InputError`.
+
+    The metric is checked against what the engine measures.
+    """
+    path = find("workloads", name_or_path, base)
+    return load(Workload, path, _engine_mistakes)
+
+
+def _engine_mistakes(workload: Workload) -> Iterator[tuple[Place, str]]:
+    from tiertune.engine import metrics
+    from tiertune.nearest import nearest
+
+    known = {metric.name: metric.direction for metric in metrics()}
+    given = workload.metric
+    if given.name not in known:
+        near = nearest(given.name, (name for name, direction in known.items() if direction))
+        yield ("metric", "name"), f"'{given.name}' is not measured; did you mean '{near}'?"
+    elif known[given.name] and known[given.name] != given.direction:
+        yield ("metric", "direction"), f"{given.name} gets better the other way; the valid value is {known[given.name]}"
+    elif not known[given.name]:
+        near = nearest(given.name, (name for name, direction in known.items() if direction))
+        yield ("metric", "name"), f"{given.name} is neither better high nor low; the nearest that is: '{near}'"
