@@ -1,0 +1,264 @@
+//! Graphs in compressed sparse rows, built as GAPBS builds them, and the generators that feed them.
+
+use tiertune_policy::CounterRng;
+
+use serde::{Deserialize, Serialize};
+
+use crate::profile::GraphInfo;
+
+/// R-MAT quadrant probabilities of the Graph500 Kronecker generator: a, b = c, d.
+const RMAT_A: f64 = 0.57;
+const RMAT_B: f64 = 0.19;
+const RMAT_D: f64 = 0.05;
+
+/// Random-number domains, so that edges and the permutation of ids never share numbers.
+const EDGES: u64 = 0x6564_6765;
+const IDS: u64 = 0x6964_7300;
+
+/// Which random graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GraphKind {
+    /// Kronecker (R-MAT .57 .19 .19 .05) with randomly permuted ids: few vertices have most edges.
+    Kron,
+    /// Both ends of every edge uniform.
+    Uniform,
+}
+
+impl GraphKind {
+    /// The names as files spell them.
+    pub const NAMES: [&'static str; 2] = ["kron", "uniform"];
+}
+
+/// An undirected graph; every edge is stored in both directions, neighbours sorted, no duplicates, no self loops.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Graph {
+    /// Where each vertex's neighbours start; one more entry than vertices.
+    pub index: Vec<u64>,
+    /// Neighbours of all vertices.
+    pub neighbours: Vec<u32>,
+}
+
+impl Graph {
+    /// Generates 2^scale vertices with `degree` undirected edges each (before duplicates are removed).
+    #[must_use]
+    pub fn generate(kind: GraphKind, scale: u32, degree: u32, seed: u64) -> Self {
+        let vertices = 1usize << scale;
+        let count = vertices as u64 * u64::from(degree);
+        let mut rng = CounterRng::new(seed, &[EDGES, u64::from(scale)]);
+        let edges: Vec<(u32, u32)> = match kind {
+            GraphKind::Uniform => (0..count)
+                .map(|_| {
+                    let bits = rng.next_u64();
+                    let mask = vertices as u64 - 1;
+                    ((bits & mask) as u32, ((bits >> 32) & mask) as u32)
+                })
+                .collect(),
+            GraphKind::Kron => {
+                let ids = permutation(vertices, seed, scale);
+                (0..count)
+                    .map(|_| {
+                        let (u, v) = rmat_edge(&mut rng, scale);
+                        (ids[u as usize], ids[v as usize])
+                    })
+                    .collect()
+            }
+        };
+        Self::from_edges(vertices, &edges)
+    }
+
+    /// Builds the symmetrised graph of an edge list.
+    #[must_use]
+    pub fn from_edges(vertices: usize, edges: &[(u32, u32)]) -> Self {
+        let mut starts = vec![0u64; vertices + 1];
+        for (u, v) in edges {
+            starts[*u as usize + 1] += 1;
+            starts[*v as usize + 1] += 1;
+        }
+        for vertex in 0..vertices {
+            starts[vertex + 1] += starts[vertex];
+        }
+        let mut cursor = starts.clone();
+        let mut neighbours = vec![0u32; edges.len() * 2];
+        for (u, v) in edges {
+            neighbours[cursor[*u as usize] as usize] = *v;
+            cursor[*u as usize] += 1;
+            neighbours[cursor[*v as usize] as usize] = *u;
+            cursor[*v as usize] += 1;
+        }
+        drop(cursor);
+        // Sort, drop duplicates and self loops, and close the gaps in place.
+        let mut index = Vec::with_capacity(vertices + 1);
+        let mut kept = 0usize;
+        for vertex in 0..vertices {
+            index.push(kept as u64);
+            let (start, end) = (starts[vertex] as usize, starts[vertex + 1] as usize);
+            neighbours[start..end].sort_unstable();
+            let first = kept;
+            for position in start..end {
+                let other = neighbours[position];
+                if other as usize != vertex && (kept == first || neighbours[kept - 1] != other) {
+                    neighbours[kept] = other;
+                    kept += 1;
+                }
+            }
+        }
+        index.push(kept as u64);
+        neighbours.truncate(kept);
+        neighbours.shrink_to_fit();
+        Self { index, neighbours }
+    }
+
+    /// Number of vertices.
+    #[must_use]
+    pub fn vertices(&self) -> usize {
+        self.index.len() - 1
+    }
+
+    /// Number of neighbours of a vertex.
+    #[must_use]
+    pub fn degree(&self, vertex: usize) -> u64 {
+        self.index[vertex + 1] - self.index[vertex]
+    }
+
+    /// Size and skew of the graph.
+    #[must_use]
+    pub fn info(&self) -> GraphInfo {
+        let vertices = self.vertices() as f64;
+        let mean = self.neighbours.len() as f64 / vertices;
+        let square = |vertex| (self.degree(vertex) as f64 / mean - 1.0).powi(2);
+        GraphInfo {
+            vertices: self.vertices() as u64,
+            edges: self.neighbours.len() as u64,
+            isolated: (0..self.vertices()).filter(|vertex| self.degree(*vertex) == 0).count() as u64,
+            degree_cv2: (0..self.vertices()).map(square).sum::<f64>() / vertices,
+        }
+    }
+}
+
+/// One R-MAT edge: each level picks a quadrant, 32 random bits per level.
+fn rmat_edge(rng: &mut CounterRng, scale: u32) -> (u32, u32) {
+    const UNIT: f64 = 4_294_967_296.0;
+    const A: u64 = (RMAT_A * UNIT) as u64;
+    const AB: u64 = ((RMAT_A + RMAT_B) * UNIT) as u64;
+    const ABC: u64 = ((RMAT_A + 2.0 * RMAT_B) * UNIT) as u64;
+    let (mut u, mut v, mut bits) = (0u32, 0u32, 0u64);
+    for level in 0..scale {
+        bits = if level % 2 == 0 { rng.next_u64() } else { bits >> 32 };
+        let point = bits & 0xffff_ffff;
+        u = u << 1 | u32::from(point >= AB);
+        v = v << 1 | u32::from((A..AB).contains(&point) || point >= ABC);
+    }
+    (u, v)
+}
+
+/// A random order of `count` ids (Fisher and Yates).
+fn permutation(count: usize, seed: u64, scale: u32) -> Vec<u32> {
+    let mut rng = CounterRng::new(seed, &[IDS, u64::from(scale)]);
+    let mut ids: Vec<u32> = (0..count as u32).collect();
+    for last in (1..count).rev() {
+        ids.swap(last, rng.below(last as u64 + 1) as usize);
+    }
+    ids
+}
+
+/// Expected number of stored directed edges of a generated graph, duplicates and self loops removed.
+///
+/// Of the M draws, an unordered pair with probability q is drawn at least once with probability 1 - exp(-M q).
+/// R-MAT pairs fall into O(scale^2) classes by how many levels chose a, d or an off-diagonal quadrant.
+#[must_use]
+pub fn expected_edges(kind: GraphKind, scale: u32, degree: u32) -> f64 {
+    let vertices = 2f64.powi(scale as i32);
+    let draws = vertices * f64::from(degree);
+    // 1 - exp(-x) without losing small x; the pair (u, v) is also drawn as (v, u).
+    let pairs_kept = |cells: f64, probability: f64| cells * -(-2.0 * draws * probability).exp_m1();
+    match kind {
+        GraphKind::Uniform => pairs_kept(vertices * (vertices - 1.0), vertices.powi(-2)),
+        GraphKind::Kron => {
+            let levels = scale as usize;
+            let mut log_factorial = vec![0.0; levels + 1];
+            for n in 1..=levels {
+                log_factorial[n] = log_factorial[n - 1] + (n as f64).ln();
+            }
+            let mut kept = 0.0;
+            // Without an off-diagonal level both ends are the same vertex.
+            for off in 1..=levels {
+                for a in 0..=levels - off {
+                    let d = levels - off - a;
+                    let ways = log_factorial[levels] - log_factorial[off] - log_factorial[a] - log_factorial[d];
+                    let cells = (ways + off as f64 * 2f64.ln()).exp();
+                    let probability = RMAT_A.powi(a as i32) * RMAT_B.powi(off as i32) * RMAT_D.powi(d as i32);
+                    kept += pairs_kept(cells, probability);
+                }
+            }
+            kept
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_edge_list_becomes_sorted_symmetric_rows() {
+        let graph = Graph::from_edges(4, &[(0, 1), (1, 0), (2, 2), (3, 1), (0, 1)]);
+        assert_eq!(graph.index, [0, 1, 3, 3, 4]);
+        assert_eq!(graph.neighbours, [1, 0, 3, 1]);
+    }
+
+    #[test]
+    fn generated_graphs_are_symmetric_and_clean() {
+        for kind in [GraphKind::Kron, GraphKind::Uniform] {
+            let graph = Graph::generate(kind, 10, 8, 3);
+            for u in 0..graph.vertices() {
+                let row = &graph.neighbours[graph.index[u] as usize..graph.index[u + 1] as usize];
+                assert!(row.windows(2).all(|pair| pair[0] < pair[1]));
+                for v in row {
+                    assert_ne!(*v as usize, u);
+                    let other = &graph.neighbours[graph.index[*v as usize] as usize..graph.index[*v as usize + 1] as usize];
+                    assert!(other.binary_search(&(u as u32)).is_ok());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn equal_seeds_give_equal_graphs() {
+        let draw = |seed| Graph::generate(GraphKind::Kron, 8, 4, seed);
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+    }
+
+    #[test]
+    fn expected_edges_match_built_graphs_and_the_published_size() {
+        for (kind, scale) in [(GraphKind::Kron, 12), (GraphKind::Kron, 16), (GraphKind::Uniform, 14)] {
+            let built = Graph::generate(kind, scale, 16, 5).neighbours.len() as f64;
+            let expected = expected_edges(kind, scale, 16);
+            assert!((built / expected - 1.0).abs() < 0.004, "{kind:?} {scale}: {built} against {expected}");
+        }
+        // GAPBS builds 3 805 449 undirected edges from its own scale-18 Kronecker draw.
+        let undirected = expected_edges(GraphKind::Kron, 18, 16) / 2.0;
+        assert!((undirected / 3_805_449.0 - 1.0).abs() < 0.003, "{undirected}");
+    }
+
+    #[test]
+    fn kronecker_degrees_vary_as_the_closed_form_says() {
+        // Per-vertex CV^2 = 1.2704^s - 1 for the drawn degrees; removing duplicates takes from the hubs,
+        // so a low degree is used, where duplicates are few.
+        let scale = 16;
+        let mut drawn = vec![0u32; 1 << scale];
+        let mut rng = CounterRng::new(11, &[]);
+        for _ in 0..(16u64 << scale) {
+            let (u, v) = rmat_edge(&mut rng, scale);
+            drawn[u as usize] += 1;
+            drawn[v as usize] += 1;
+        }
+        let n = drawn.len() as f64;
+        let mean = drawn.iter().map(|d| f64::from(*d)).sum::<f64>() / n;
+        let cv2 = drawn.iter().map(|d| (f64::from(*d) / mean - 1.0).powi(2)).sum::<f64>() / n;
+        // Counting noise adds 1/mean.
+        let expected = 1.2704f64.powi(scale as i32) - 1.0 + 1.0 / mean;
+        assert!((cv2 / expected - 1.0).abs() < 0.05, "{cv2} against {expected}");
+    }
+}

@@ -1,0 +1,45 @@
+//! The kernels: true algorithms on real data, each touching memory only through [`crate::memory`].
+
+pub mod bc;
+pub mod gups;
+pub mod pr;
+
+use crate::memory::{Layout, ObjectSpec};
+
+/// An object of a graph kernel: what it is, and how large it is for a given graph.
+#[derive(Debug, Clone, Copy)]
+pub struct GraphObject {
+    /// Name in profiles.
+    pub name: &'static str,
+    /// Size of one element in bytes.
+    pub element_bytes: u32,
+    /// Order of the elements.
+    pub layout: Layout,
+    /// Whether `Stream` accesses sweep the object in index order.
+    pub sweeps: bool,
+    /// Whether the graph's construction fills it.
+    pub built: bool,
+    /// Size in bytes for a number of vertices and of stored directed edges.
+    pub bytes: fn(u64, u64) -> u64,
+}
+
+impl GraphObject {
+    /// The object for a graph of this size.
+    #[must_use]
+    pub fn spec(&self, vertices: u64, edges: u64) -> ObjectSpec {
+        ObjectSpec {
+            name: self.name,
+            bytes: (self.bytes)(vertices, edges),
+            element_bytes: self.element_bytes,
+            layout: self.layout,
+            sweeps: self.sweeps,
+            built: self.built,
+        }
+    }
+}
+
+/// Sum of the objects for a graph of this size, in bytes.
+#[must_use]
+pub fn graph_bytes(objects: &[GraphObject], vertices: u64, edges: u64) -> u64 {
+    objects.iter().map(|object| (object.bytes)(vertices, edges)).sum()
+}

@@ -1,0 +1,72 @@
+//! PageRank as GAPBS' `pr`: Gauss-Seidel pull with an array of contributions.
+
+use super::GraphObject;
+use crate::class::AccessClass;
+use crate::graph::Graph;
+use crate::memory::{Array, Layout, Memory, Phase};
+
+/// What one operation is.
+pub const OP_MEANING: &str = "one edge gathered, or one vertex entry set up";
+
+const DAMPING: f32 = 0.85;
+
+// Measured like those in `bc.rs`.
+/// Nanoseconds per edge of an iteration, the per-vertex work included.
+pub const ITERATION_NS: f64 = 1.0;
+/// Nanoseconds per vertex of the set-up.
+pub const SETUP_NS: f64 = 1.0;
+
+const fn swept(name: &'static str, element_bytes: u32, bytes: fn(u64, u64) -> u64) -> GraphObject {
+    GraphObject { name, element_bytes, layout: Layout::Positional, sweeps: true, built: false, bytes }
+}
+
+/// The objects, in the order of GAPBS' allocations.
+pub const OBJECTS: [GraphObject; 4] = [
+    GraphObject { built: true, ..swept("index", 8, |vertices, _| 8 * (vertices + 1)) },
+    GraphObject { built: true, ..swept("neighbours", 4, |_, edges| 4 * edges) },
+    swept("scores", 4, |vertices, _| 4 * vertices),
+    GraphObject { layout: Layout::Vertices, ..swept("contributions", 4, |vertices, _| 4 * vertices) },
+];
+
+/// Runs that many iterations and returns the scores.
+pub fn run<M: Memory>(memory: &mut M, graph: Graph, iterations: u32) -> Vec<f32> {
+    let (vertices, edges) = (graph.vertices(), graph.neighbours.len());
+    let spec = |object: usize| OBJECTS[object].spec(vertices as u64, edges as u64);
+    let index = Array::new(memory, &spec(0), graph.index);
+    let neighbours = Array::new(memory, &spec(1), graph.neighbours);
+    let mut scores = Array::new(memory, &spec(2), vec![0f32; vertices]);
+    let mut contributions = Array::new(memory, &spec(3), vec![0f32; vertices]);
+    let first_score = 1.0 / vertices as f32;
+    let base_score = (1.0 - DAMPING) / vertices as f32;
+
+    memory.phase(Phase { name: "set up".to_owned(), cpu_ns_per_op: SETUP_NS, divisible: false });
+    scores.fill(memory, first_score);
+    let mut start = index.load(memory, 0, AccessClass::Stream);
+    for vertex in 0..vertices {
+        let end = index.load(memory, vertex + 1, AccessClass::Stream);
+        contributions.store(memory, vertex, first_score / (end - start) as f32, AccessClass::Stream);
+        start = end;
+    }
+    memory.ops(vertices as u64);
+
+    for iteration in 1..=iterations {
+        let name = format!("iteration {iteration}");
+        memory.phase(Phase { name, cpu_ns_per_op: ITERATION_NS, divisible: true });
+        let mut start = index.load(memory, 0, AccessClass::Stream) as usize;
+        for vertex in 0..vertices {
+            let end = index.load(memory, vertex + 1, AccessClass::Stream) as usize;
+            let mut incoming = 0f32;
+            for edge in start..end {
+                let other = neighbours.load(memory, edge, AccessClass::Stream) as usize;
+                incoming += contributions.load(memory, other, AccessClass::Gather);
+            }
+            let score = base_score + DAMPING * incoming;
+            // GAPBS also reads the old score, for its error sum.
+            scores.update(memory, vertex, AccessClass::Stream, |_| score);
+            contributions.store(memory, vertex, score / (end - start) as f32, AccessClass::Stream);
+            memory.ops((end - start) as u64);
+            start = end;
+        }
+    }
+    scores.into_data()
+}

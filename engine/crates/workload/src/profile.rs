@@ -1,0 +1,246 @@
+//! A recorded access profile: per slice of work, object, class and 4 KiB page, what reached memory.
+
+use serde::{Deserialize, Serialize};
+
+use crate::class::AccessClass;
+use crate::memory::Layout;
+use crate::record::RecordRequest;
+
+/// Version of the columns and of the metadata below; profiles of another version are refused.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Version of what the recorder counts and how; part of every cache key.
+pub const RECORDER_VERSION: u32 = 1;
+
+/// Bytes per recorded page.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// An object of the recorded run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ObjectInfo {
+    /// Name as in the kernel.
+    pub name: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Size of one element in bytes (the bitmap counts bytes).
+    pub element_bytes: u32,
+    /// Order of the elements.
+    pub layout: Layout,
+    /// Whether `Stream` accesses sweep the object in index order.
+    pub sweeps: bool,
+    /// Place in the order of first touches, from 0.
+    pub touch_order: u32,
+    /// Squared coefficient of variation of the lines' read counts over the run, streams left out; layout `vertices` only.
+    pub line_cv2: Option<f64>,
+    /// Factor by which the squared variation of single elements grows when the graph doubles; 1 for positional objects.
+    pub skew_growth: f64,
+}
+
+impl ObjectInfo {
+    /// 4 KiB pages that the object spans.
+    #[must_use]
+    pub fn pages(&self) -> u32 {
+        self.bytes.div_ceil(PAGE_BYTES) as u32
+    }
+}
+
+/// A slice of work of the recorded run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SliceInfo {
+    /// Phase that the slice belongs to.
+    pub phase: String,
+    /// Operations done in the slice.
+    pub ops: u64,
+    /// Nanoseconds of computing per operation with all data in the private caches.
+    pub cpu_ns_per_op: f64,
+    /// Loads and stores executed, cache hits included.
+    pub accesses: u64,
+}
+
+/// The input graph as built.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphInfo {
+    /// Number of vertices.
+    pub vertices: u64,
+    /// Stored directed edges: each undirected edge counts twice; duplicates and self loops are removed.
+    pub edges: u64,
+    /// Vertices without an edge.
+    pub isolated: u64,
+    /// Squared coefficient of variation of the vertex degrees.
+    pub degree_cv2: f64,
+}
+
+/// The same kernel recorded on a graph of a quarter of the size, to measure how skew grows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SmallerRun {
+    /// Its scale.
+    pub scale: u32,
+    /// Its graph.
+    pub graph: GraphInfo,
+    /// Its last-level cache in bytes.
+    pub llc_bytes: u64,
+    /// Lines read from memory per operation.
+    pub reads_per_op: f64,
+    /// Lines written back per operation.
+    pub writebacks_per_op: f64,
+}
+
+/// Everything about a profile but its rows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metadata {
+    /// [`FORMAT_VERSION`] of the writer.
+    pub format_version: u32,
+    /// [`RECORDER_VERSION`] of the writer.
+    pub recorder_version: u32,
+    /// What was asked for; holds the kernel and its parameters.
+    pub request: RecordRequest,
+    /// What one operation is.
+    pub op_meaning: String,
+    /// Size of the last-level cache as modelled, in bytes.
+    pub llc_bytes: u64,
+    /// The input graph; graph kernels only.
+    pub graph: Option<GraphInfo>,
+    /// The run on the smaller graph; graph kernels only.
+    pub smaller: Option<SmallerRun>,
+    /// Objects; the position is the number stored in the rows.
+    pub objects: Vec<ObjectInfo>,
+    /// Slices; the position is the number stored in the rows.
+    pub slices: Vec<SliceInfo>,
+    /// Lines read from memory over the whole run, as the cache model counted them.
+    pub total_reads: u64,
+    /// Lines written back over the whole run, as the cache model counted them.
+    pub total_writebacks: u64,
+}
+
+/// The rows of a profile, column by column; all columns are equally long, rows sorted by the first four.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// Slice number.
+    pub slice: Vec<u32>,
+    /// Object number.
+    pub object: Vec<u16>,
+    /// Position of the class in [`AccessClass::ALL`].
+    pub class: Vec<u8>,
+    /// 4 KiB page within the object.
+    pub page: Vec<u32>,
+    /// Lines read from memory, prefetched ones included.
+    pub reads: Vec<u32>,
+    /// Part of the reads that the sampling of load misses does not see: prefetched, or fetched for a store.
+    pub prefetched: Vec<u32>,
+    /// Lines written back to memory.
+    pub writebacks: Vec<u32>,
+    /// Retired stores, cache hits included.
+    pub stores: Vec<u32>,
+    /// Accesses that passed the private cache.
+    pub touches: Vec<u32>,
+}
+
+impl Columns {
+    /// Number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slice.len()
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slice.is_empty()
+    }
+}
+
+/// A recorded profile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profile {
+    /// Everything but the rows.
+    pub metadata: Metadata,
+    /// The rows.
+    pub columns: Columns,
+}
+
+/// Why stored parts are not a profile; every message is one sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ProfileError(pub String);
+
+impl Profile {
+    /// Puts a stored profile together again, checking that the parts fit.
+    ///
+    /// # Errors
+    /// When the metadata is of another version or not readable, or when columns differ in length, are
+    /// unsorted, or name slices, objects, classes or pages that the metadata does not have.
+    pub fn from_parts(metadata_json: &str, columns: Columns) -> Result<Self, ProfileError> {
+        let error = |text: String| Err(ProfileError(text));
+        let value: serde_json::Value = serde_json::from_str(metadata_json)
+            .map_err(|cause| ProfileError(format!("the profile's metadata is not JSON: {cause}")))?;
+        if value["format_version"] != FORMAT_VERSION {
+            let found = &value["format_version"];
+            return error(format!("the profile has format version {found}, this engine reads version {FORMAT_VERSION}"));
+        }
+        let metadata: Metadata = serde_json::from_value(value)
+            .map_err(|cause| ProfileError(format!("the profile's metadata is not valid: {cause}")))?;
+        let rows = columns.len();
+        let lengths = [
+            ("object", columns.object.len()),
+            ("class", columns.class.len()),
+            ("page", columns.page.len()),
+            ("reads", columns.reads.len()),
+            ("prefetched", columns.prefetched.len()),
+            ("writebacks", columns.writebacks.len()),
+            ("stores", columns.stores.len()),
+            ("touches", columns.touches.len()),
+        ];
+        if let Some((name, length)) = lengths.iter().find(|(_, length)| *length != rows) {
+            return error(format!("the profile's column {name} has {length} rows, its column slice has {rows}"));
+        }
+        let key = |row: usize| (columns.slice[row], columns.object[row], columns.class[row], columns.page[row]);
+        for row in 0..rows {
+            let (slice, object, class, page) = key(row);
+            if slice as usize >= metadata.slices.len() {
+                return error(format!("row {row} of the profile names slice {slice}, it has {}", metadata.slices.len()));
+            }
+            if class as usize >= AccessClass::ALL.len() {
+                return error(format!("row {row} of the profile names class {class}, there are {}", AccessClass::ALL.len()));
+            }
+            let Some(info) = metadata.objects.get(object as usize) else {
+                return error(format!("row {row} of the profile names object {object}, it has {}", metadata.objects.len()));
+            };
+            if page >= info.pages() {
+                return error(format!("row {row} of the profile names page {page} of {}, which has {}", info.name, info.pages()));
+            }
+            if columns.prefetched[row] > columns.reads[row] {
+                return error(format!("row {row} of the profile has more prefetched reads than reads"));
+            }
+            if row > 0 && key(row - 1) >= key(row) {
+                return error(format!("row {row} of the profile is out of order"));
+            }
+        }
+        Ok(Self { metadata, columns })
+    }
+
+    /// The metadata as JSON, as [`Profile::from_parts`] reads it.
+    ///
+    /// # Panics
+    /// Never: the metadata holds only numbers, texts and lists.
+    #[must_use]
+    pub fn metadata_json(&self) -> String {
+        serde_json::to_string(&self.metadata).expect("metadata is plain data")
+    }
+
+    /// The sum of all recorded objects, in bytes.
+    #[must_use]
+    pub fn footprint_bytes(&self) -> u64 {
+        self.metadata.objects.iter().map(|object| object.bytes).sum()
+    }
+
+    /// Operations of the whole run.
+    #[must_use]
+    pub fn ops(&self) -> u64 {
+        self.metadata.slices.iter().map(|slice| slice.ops).sum()
+    }
+}

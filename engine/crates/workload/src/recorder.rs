@@ -1,0 +1,268 @@
+//! The recording accessor: filters accesses through the cache model and counts what is left, page by page.
+
+use crate::cache::{CacheModel, LINE_BYTES, LINE_LIMIT, Writeback};
+use crate::class::AccessClass;
+use crate::memory::{Layout, Memory, ObjectId, ObjectSpec, Phase};
+use crate::profile::{Columns, ObjectInfo, PAGE_BYTES, SliceInfo};
+
+const LINES_PER_PAGE: u32 = (PAGE_BYTES / LINE_BYTES) as u32;
+const CLASSES: usize = AccessClass::ALL.len();
+const NO_LINE: u32 = u32::MAX;
+
+/// What one page saw from one class within the current slice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Cell {
+    reads: u32,
+    prefetched: u32,
+    writebacks: u32,
+    stores: u32,
+    touches: u32,
+}
+
+/// An object as the recorder sees it.
+#[derive(Debug)]
+struct Object {
+    spec: ObjectSpec,
+    first_line: u32,
+    /// The line touched last and whether it was stored to: what the first-level cache always keeps of a
+    /// stream, however small the modelled caches are scaled.
+    last_line: u32,
+    last_dirty: bool,
+    /// Read counts of each line over the whole run, streams left out; empty unless laid out by vertices.
+    line_reads: Vec<u32>,
+    /// When the object was first touched, as a running number.
+    touched: Option<u32>,
+}
+
+/// A [`Memory`] that records.
+#[derive(Debug)]
+pub struct Recorder {
+    cache: CacheModel,
+    objects: Vec<Object>,
+    /// Cells of all pages, class by class, so that a class's cells lie together.
+    cells: Vec<Cell>,
+    pages: usize,
+    ops_per_slice: u64,
+    phase: Option<Phase>,
+    ops: u64,
+    accesses: u64,
+    touched_objects: u32,
+    slices: Vec<SliceInfo>,
+    columns: Columns,
+}
+
+/// What a finished recording holds.
+#[derive(Debug)]
+pub struct Recording {
+    /// Objects in allocation order; `skew_growth` is left at 1.
+    pub objects: Vec<ObjectInfo>,
+    /// Slices in order.
+    pub slices: Vec<SliceInfo>,
+    /// Rows.
+    pub columns: Columns,
+    /// Last-level cache as modelled, in bytes.
+    pub llc_bytes: u64,
+    /// Lines fetched, counted by the cache model.
+    pub total_reads: u64,
+    /// Lines written back, counted by the cache model.
+    pub total_writebacks: u64,
+}
+
+impl Recorder {
+    /// A recorder with the given last-level cache that starts a new slice after `ops_per_slice` operations.
+    #[must_use]
+    pub fn new(llc_bytes: u64, ops_per_slice: u64) -> Self {
+        Self {
+            cache: CacheModel::new(llc_bytes),
+            objects: Vec::new(),
+            cells: Vec::new(),
+            pages: 0,
+            ops_per_slice: ops_per_slice.max(1),
+            phase: None,
+            ops: 0,
+            accesses: 0,
+            touched_objects: 0,
+            slices: Vec::new(),
+            columns: Columns::default(),
+        }
+    }
+
+    /// Ends the last slice and hands out what was recorded.
+    #[must_use]
+    pub fn finish(mut self) -> Recording {
+        self.cut();
+        // Built objects come first, in allocation order; objects never touched come last.
+        let mut order: Vec<usize> = (0..self.objects.len()).collect();
+        order.sort_by_key(|index| {
+            let object = &self.objects[*index];
+            (!object.spec.built, if object.spec.built { 0 } else { object.touched.unwrap_or(u32::MAX) }, *index)
+        });
+        let mut touch_order = vec![0; order.len()];
+        for (rank, index) in order.iter().enumerate() {
+            touch_order[*index] = rank as u32;
+        }
+        let objects = self.objects.iter().zip(touch_order).map(|(object, touch_order)| ObjectInfo {
+            name: object.spec.name.to_owned(),
+            bytes: object.spec.bytes,
+            element_bytes: object.spec.element_bytes,
+            layout: object.spec.layout,
+            sweeps: object.spec.sweeps,
+            touch_order,
+            line_cv2: variation(&object.line_reads),
+            skew_growth: 1.0,
+        });
+        Recording {
+            objects: objects.collect(),
+            slices: self.slices,
+            columns: self.columns,
+            llc_bytes: self.cache.llc_bytes(),
+            total_reads: self.cache.fetched(),
+            total_writebacks: self.cache.written_back(),
+        }
+    }
+
+    /// Ends the current slice; does nothing when nothing happened in it.
+    fn cut(&mut self) {
+        let Some(phase) = &self.phase else { return };
+        if self.ops == 0 && self.accesses == 0 {
+            return;
+        }
+        let slice = self.slices.len() as u32;
+        for (number, object) in self.objects.iter().enumerate() {
+            let first_page = (object.first_line / LINES_PER_PAGE) as usize;
+            let pages = object.spec.bytes.div_ceil(PAGE_BYTES) as usize;
+            for class in 0..CLASSES {
+                let start = class * self.pages + first_page;
+                for (page, cell) in self.cells[start..start + pages].iter_mut().enumerate() {
+                    if *cell == Cell::default() {
+                        continue;
+                    }
+                    self.columns.slice.push(slice);
+                    self.columns.object.push(number as u16);
+                    self.columns.class.push(class as u8);
+                    self.columns.page.push(page as u32);
+                    self.columns.reads.push(cell.reads);
+                    self.columns.prefetched.push(cell.prefetched);
+                    self.columns.writebacks.push(cell.writebacks);
+                    self.columns.stores.push(cell.stores);
+                    self.columns.touches.push(cell.touches);
+                    *cell = Cell::default();
+                }
+            }
+        }
+        self.slices.push(SliceInfo {
+            phase: phase.name.clone(),
+            ops: self.ops,
+            cpu_ns_per_op: phase.cpu_ns_per_op,
+            accesses: self.accesses,
+        });
+        self.ops = 0;
+        self.accesses = 0;
+    }
+
+    #[inline(always)]
+    fn cell(&mut self, line: u32, class: AccessClass) -> &mut Cell {
+        &mut self.cells[class as usize * self.pages + (line / LINES_PER_PAGE) as usize]
+    }
+
+    /// An access to another line than the object's last one (or the first store to that).
+    fn reach_caches(&mut self, number: usize, line: u32, store: bool, class: AccessClass) {
+        let object = &mut self.objects[number];
+        object.last_line = line;
+        object.last_dirty = store;
+        if self.cache.private_hit(line, store, class) {
+            return;
+        }
+        if object.touched.is_none() {
+            object.touched = Some(self.touched_objects);
+            self.touched_objects += 1;
+        }
+        let outcome = self.cache.fill(line, store, class);
+        if outcome.fetched && class != AccessClass::Stream && !object.line_reads.is_empty() {
+            object.line_reads[(line - object.first_line) as usize] += 1;
+        }
+        // The stream prefetcher does not cross a page, so the first line of each is a demand miss. Lines fetched
+        // for a store are not load misses either.
+        let hidden = store || (class == AccessClass::Stream && line % LINES_PER_PAGE != 0);
+        let cell = self.cell(line, class);
+        cell.touches += 1;
+        cell.reads += u32::from(outcome.fetched);
+        cell.prefetched += u32::from(outcome.fetched && hidden);
+        for Writeback { line, class } in outcome.writebacks.into_iter().flatten() {
+            self.cell(line, AccessClass::ALL[class as usize]).writebacks += 1;
+        }
+    }
+}
+
+impl Memory for Recorder {
+    fn allocate(&mut self, spec: &ObjectSpec) -> ObjectId {
+        let number = self.objects.len();
+        let pages = spec.bytes.div_ceil(PAGE_BYTES) as usize;
+        let first_line = self.pages as u32 * LINES_PER_PAGE;
+        assert!(
+            (self.pages + pages) as u64 * u64::from(LINES_PER_PAGE) < u64::from(LINE_LIMIT),
+            "the recorder addresses 16 GiB; requests above are refused before"
+        );
+        assert!(self.columns.is_empty(), "kernels allocate before their first phase");
+        self.pages += pages;
+        self.cells = vec![Cell::default(); self.pages * CLASSES];
+        let counted = if spec.layout == Layout::Vertices { spec.bytes.div_ceil(LINE_BYTES) as usize } else { 0 };
+        self.objects.push(Object {
+            spec: spec.clone(),
+            first_line,
+            last_line: NO_LINE,
+            last_dirty: false,
+            line_reads: vec![0; counted],
+            touched: None,
+        });
+        ObjectId(number as u16)
+    }
+
+    #[inline(always)]
+    fn load(&mut self, object: ObjectId, offset: usize, class: AccessClass) {
+        self.accesses += 1;
+        let number = object.0 as usize;
+        let object = &self.objects[number];
+        let line = object.first_line + (offset as u64 / LINE_BYTES) as u32;
+        if object.last_line != line {
+            self.reach_caches(number, line, false, class);
+        }
+    }
+
+    #[inline(always)]
+    fn store(&mut self, object: ObjectId, offset: usize, class: AccessClass) {
+        self.accesses += 1;
+        let number = object.0 as usize;
+        let object = &self.objects[number];
+        let line = object.first_line + (offset as u64 / LINE_BYTES) as u32;
+        let same = object.last_line == line && object.last_dirty;
+        self.cell(line, class).stores += 1;
+        if !same {
+            self.reach_caches(number, line, true, class);
+        }
+    }
+
+    fn phase(&mut self, phase: Phase) {
+        self.cut();
+        self.phase = Some(phase);
+    }
+
+    #[inline(always)]
+    fn ops(&mut self, count: u64) {
+        self.ops += count;
+        if self.ops >= self.ops_per_slice && self.phase.as_ref().is_some_and(|phase| phase.divisible) {
+            self.cut();
+        }
+    }
+}
+
+/// Squared coefficient of variation; `None` without counts or when all are 0.
+fn variation(counts: &[u32]) -> Option<f64> {
+    let n = counts.len() as f64;
+    let mean = counts.iter().map(|count| f64::from(*count)).sum::<f64>() / n;
+    if counts.is_empty() || mean == 0.0 {
+        return None;
+    }
+    let variance = counts.iter().map(|count| (f64::from(*count) - mean).powi(2)).sum::<f64>() / n;
+    Some(variance / (mean * mean))
+}
