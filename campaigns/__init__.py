@@ -1,0 +1,1 @@
+"""Ready campaigns; data only."""

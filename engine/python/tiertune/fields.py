@@ -1,0 +1,66 @@
+"""Types of keys that several kinds of files share."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, Strict, StringConstraints, WithJsonSchema
+
+from tiertune.mistakes import sentence
+from tiertune.units import UnitError, parse_ratio, parse_size
+
+
+def _size(value: object) -> int:
+    try:
+        return parse_size(value)  # type: ignore[arg-type]
+    except UnitError as error:
+        raise sentence(str(error)) from error
+
+
+def _ratio(value: object) -> str:
+    try:
+        fast, slow = parse_ratio(value)  # type: ignore[arg-type]
+    except UnitError as error:
+        raise sentence(str(error)) from error
+    return f"{fast}:{slow}"
+
+
+def _name(value: object) -> object:
+    if isinstance(value, str) and not _NAME.fullmatch(value):
+        hint = re.sub(r"[^a-z0-9.]+", "-", value.lower()).strip("-.")[:64].rstrip("-.")
+        raise sentence(
+            "is not a name: lower-case letters, digits, dots and single dashes, at most 64"
+            + (f"; the nearest valid name is '{hint}'" if hint else "")
+        )
+    return value
+
+
+_NAME = re.compile(r"(?=.{1,64}$)[a-z0-9.]+(-[a-z0-9.]+)*")
+
+Text = Annotated[str, Strict(), StringConstraints(min_length=1)]
+Integer = Annotated[int, Strict()]
+Number = Annotated[float, Strict()]
+Flag = Annotated[bool, Strict()]
+
+Name = Annotated[str, BeforeValidator(_name)]
+"""Also a file name and part of keys in journals, hence no spaces, slashes or capitals."""
+
+Size = Annotated[
+    int,
+    BeforeValidator(_size),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1},
+                {"type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*(B|kB|MB|GB|TB|KiB|MiB|GiB|TiB)?\s*$"},
+            ]
+        }
+    ),
+]
+"""Bytes; written `64GiB`, `13.75MiB`, `96GB` or as a whole number of bytes."""
+
+Ratio = Annotated[
+    str, BeforeValidator(_ratio), WithJsonSchema({"type": "string", "pattern": r"^\s*[0-9]+\s*:\s*[0-9]+\s*$"})
+]
+"""fast:slow, such as `1:8`."""

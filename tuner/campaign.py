@@ -1,0 +1,316 @@
+"""What a campaign file holds: scenarios x systems, budget, optimiser, validation, tracking."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr
+
+from tiertune.document import Path as Place
+from tiertune.fields import Flag, Integer, Name, Number, Ratio, Size, Text
+from tiertune.files import InputError, Strict, find, load
+from tiertune.machines.definition import Machine, load_machine
+from tiertune.nearest import nearest
+from tiertune.spaces.definition import Space, load_space
+from tiertune.tuner.trial import Contention, Scenario
+from tiertune.units import fast_tier_bytes, format_size
+from tiertune.workloads.definition import MAX_SEED, Workload, load_workload
+
+PRESETS: dict[str, dict[str, int | float]] = {
+    # The tuning study (DIMES'25): 100 evaluations, the first 20 an initial design, then every fifth one random.
+    "paper": {"trials": 100, "initial": 20, "random_share": 0.2},
+}
+
+Gbps = Annotated[Number, Field(ge=0, le=10_000)]
+
+
+class ContentionEntry(Strict):
+    """Constant traffic of somebody else on one tier."""
+
+    tier: Integer = Field(ge=0, le=15, description="number of the tier, 0 is the fastest")
+    read_gbps: Gbps = Field(default=0.0, description="reads in 1e9 bytes/s")
+    write_gbps: Gbps = Field(default=0.0, description="writes in 1e9 bytes/s")
+
+
+class ScenarioEntry(Strict):
+    """What is run where, and with how much fast memory."""
+
+    workload: Text = Field(description="name or path of a workload")
+    machine: Text = Field(description="name or path of a machine")
+    ratio: Ratio = Field(description='fast:slow, such as "1:8": fast memory is a ninth of the footprint')
+    threads: Annotated[Integer, Field(ge=1, le=4096)] | None = Field(
+        default=None, description="threads of the application; absent: as the workload says"
+    )
+    page_size: Size = Field(default=2 * 2**20, description="managed page size: 4KiB or 2MiB")
+    contention: list[ContentionEntry] = Field(default=[], max_length=16, description="traffic of co-runners")
+
+
+class SystemEntry(Strict):
+    """A tiering system and the space in which it is tuned."""
+
+    system: Name = Field(description="name of a tiering system")
+    space: Text = Field(description="name or path of a space")
+
+
+class Budget(Strict):
+    """How many trials each scenario x system gets, and how they are proposed."""
+
+    preset: Literal["paper"] | None = Field(default=None, description="paper: 100 trials, 20 initial, 20 % random")
+    trials: Integer = Field(ge=1, le=1_000_000, description="search trials; or name a preset")
+    initial: Integer = Field(ge=1, le=1_000_000, description="trials of the initial design, the default first")
+    random_share: Number = Field(default=0.2, ge=0, le=1, description="share of random picks after the initial design")
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """The initial design is part of the budget."""
+        if self.initial > self.trials:
+            yield ("initial",), f"{self.initial} is more than trials; the largest valid value is {self.trials}"
+
+
+class Optimiser(Strict):
+    """Who proposes."""
+
+    name: Literal["smac", "random"] = Field(default="smac", description="smac or random")
+
+
+class Validation(Strict):
+    """How winner and default are judged after the search."""
+
+    seeds: Integer = Field(default=10, ge=2, le=10_000, description="fresh seeds, the same for winner and default")
+
+
+class Tracking(Strict):
+    """Where people look at trials; the journal is kept in any case."""
+
+    mlflow: Flag = Field(default=True, description="whether trials are mirrored to MLflow")
+    uri: Text | None = Field(default=None, description="tracking server; absent: SQLite under results/")
+    experiment: Text = Field(default="tiertune", description="MLflow experiment")
+
+
+def _with_preset(budget: object) -> object:
+    """Keys of the preset below those that are written out."""
+    if isinstance(budget, dict) and isinstance(budget.get("preset"), str):
+        return {**PRESETS.get(budget["preset"], {"trials": 1, "initial": 1}), **budget}
+    return budget
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One scenario x system: the unit that is searched, validated and reported."""
+
+    scenario: Scenario
+    system: str
+    space: Space
+
+    @property
+    def key(self) -> str:
+        """Stable text that names this cell within its campaign."""
+        return f"{self.scenario.key}/{self.system}"
+
+
+class Campaign(Strict):
+    """A campaign: every scenario with every system, each tuned with the same budget."""
+
+    name: Name = Field(description="name of the campaign and of its results folder")
+    description: Text = Field(default="no description", description="one line on the campaign")
+    seed: Annotated[Integer, Field(ge=0, le=MAX_SEED)] = Field(default=1, description="seed of everything random")
+    scenarios: list[ScenarioEntry] = Field(min_length=1, max_length=1000, description="what is run where")
+    systems: list[SystemEntry] = Field(min_length=1, max_length=1000, description="systems that are tuned")
+    budget: Annotated[Budget, BeforeValidator(_with_preset)] = Field(
+        description="trials, initial, random_share; or a preset"
+    )
+    optimiser: Optimiser = Field(default=Optimiser(), description="who proposes")
+    validation: Validation = Field(default=Validation(), description="how winner and default are judged")
+    tracking: Tracking = Field(default=Tracking(), description="where people look at trials")
+    workers: Integer = Field(default=1, ge=1, le=256, description="trials that run at the same time")
+
+    _folder: Path = PrivateAttr(default=Path())
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """Scenarios and systems are there once."""
+        for key, entries in (("scenarios", self.scenarios), ("systems", self.systems)):
+            seen: list[BaseModel] = []
+            for number, entry in enumerate(entries):
+                if entry in seen:
+                    yield (key, number), f"is the same as {key}[{seen.index(entry)}]; leave one of the two out"
+                seen.append(entry)
+
+    def cells(self) -> list[Cell]:
+        """All scenarios x systems, scenarios outermost, in the order of the file."""
+        spaces = {entry.space: self.space(entry.space) for entry in self.systems}
+        return [
+            Cell(self._scenario(scenario), entry.system, spaces[entry.space])
+            for scenario in self.scenarios
+            for entry in self.systems
+        ]
+
+    def workload(self, name_or_path: str) -> Workload:
+        """The workload that a scenario names; paths are relative to the campaign's file."""
+        return load_workload(name_or_path, self._folder)
+
+    def machine(self, name_or_path: str) -> Machine:
+        """The machine that a scenario names; paths are relative to the campaign's file."""
+        return load_machine(name_or_path, self._folder)
+
+    def space(self, name_or_path: str) -> Space:
+        """The space that a system entry names; paths are relative to the campaign's file."""
+        return load_space(name_or_path, self._folder)
+
+    def document(self) -> dict[str, Any]:
+        """The campaign as resolved: presets and defaults written out, paths absolute; `load_campaign` reads it back."""
+        document = self.model_dump(mode="json")
+        for scenario in document["scenarios"]:
+            scenario["workload"] = self._lasting("workloads", scenario["workload"])
+            scenario["machine"] = self._lasting("machines", scenario["machine"])
+            scenario["page_size"] = format_size(scenario["page_size"])
+        for entry in document["systems"]:
+            entry["space"] = self._lasting("spaces", entry["space"])
+        del document["budget"]["preset"]
+        return document
+
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of all that decides results: this file and the contents of all files that it names.
+
+        Not part of it: description, tracking and workers, which a resumed campaign may change.
+        """
+        decisive = self.model_dump(mode="json", exclude={"description", "tracking", "workers"})
+        named = {
+            "workloads": [self.workload(s.workload).model_dump(mode="json") for s in self.scenarios],
+            "machines": [self.machine(s.machine).document() for s in self.scenarios],
+            "spaces": [self.space(s.space).model_dump(mode="json") for s in self.systems],
+        }
+        text = json.dumps([decisive, named], sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _scenario(self, entry: ScenarioEntry) -> Scenario:
+        return Scenario(
+            workload=self._lasting("workloads", entry.workload),
+            machine=self._lasting("machines", entry.machine),
+            ratio=entry.ratio,
+            threads=entry.threads,
+            page_bytes=entry.page_size,
+            contention=tuple(Contention(c.tier, c.read_gbps, c.write_gbps) for c in entry.contention),
+        )
+
+    def _lasting(self, folder: str, name_or_path: str) -> str:
+        path = find(folder, name_or_path, self._folder)
+        return name_or_path if path.stem == name_or_path else str(path.resolve())
+
+
+def load_campaign(name_or_path: str) -> Campaign:
+    """Reads a campaign by name (`./campaigns` first, then the packaged ones) or path.
+
+    Raises `InputError`: for the file itself, for the files that it names, and where these do not fit together.
+    """
+    path = find("campaigns", name_or_path)
+
+    def outside(campaign: Campaign) -> list[tuple[Place, str]]:
+        campaign._folder = path.parent
+        return list(_cross_file_mistakes(campaign))
+
+    return load(Campaign, path, outside)
+
+
+def fit_mistake(footprint_bytes: int, ratio: str, page_bytes: int, machine: Machine) -> str | None:
+    """Why a footprint cannot be split over the machine's tiers at this ratio; None when it can.
+
+    `load_campaign` asks where the footprint is known from files; backends ask again once a graph is recorded.
+    """
+    fast = fast_tier_bytes(footprint_bytes, ratio, page_bytes)
+    if fast == 0:
+        return f"{ratio} of {footprint_bytes / 2**30:.2f} GiB is less than one page of {format_size(page_bytes)}"
+    room = machine.tiers[0].capacity_bytes
+    if fast > room:
+        return (
+            f"{ratio} of {footprint_bytes / 2**30:.2f} GiB takes {fast / 2**30:.2f} GiB of fast memory;"
+            f" {machine.name} has {room / 2**30:.2f} GiB"
+        )
+    slow, slow_room = footprint_bytes - fast, sum(tier.capacity_bytes for tier in machine.tiers[1:])
+    if slow > slow_room:
+        return (
+            f"{ratio} of {footprint_bytes / 2**30:.2f} GiB leaves {slow / 2**30:.2f} GiB to slow memory;"
+            f" {machine.name} has {slow_room / 2**30:.2f} GiB"
+        )
+    return None
+
+
+def schema_for(kind: str) -> dict[str, Any]:
+    """JSON Schema of a kind of file: campaign, machine, space or workload. Raises `InputError` for another word."""
+    models: dict[str, type[BaseModel]] = {
+        "campaign": Campaign,
+        "machine": Machine,
+        "space": Space,
+        "workload": Workload,
+    }
+    if kind not in models:
+        raise InputError(f"there is no kind of file '{kind}'; did you mean '{nearest(kind, models)}'?")
+    return models[kind].model_json_schema()
+
+
+def _cross_file_mistakes(campaign: Campaign) -> Iterator[tuple[Place, str]]:
+    from tiertune.engine import systems
+
+    known = {info.name: info for info in systems()}
+    for number, entry in enumerate(campaign.systems):
+        if entry.system not in known:
+            near = nearest(entry.system, known)
+            yield ("systems", number, "system"), f"there is no system '{entry.system}'; did you mean '{near}'?"
+            continue
+        try:
+            space = campaign.space(entry.space)
+        except InputError as error:
+            yield ("systems", number, "space"), "; ".join(error.sentences)
+            continue
+        if space.system != entry.system:
+            yield (
+                ("systems", number, "space"),
+                f"'{entry.space}' is a space of {space.system}, not of {entry.system}",
+            )
+    sizes = [known[entry.system].page_bytes for entry in campaign.systems if entry.system in known]
+    for number, scenario in enumerate(campaign.scenarios):
+        for place, text in _scenario_mistakes(campaign, scenario):
+            yield ("scenarios", number, *place), text
+        for entry, pages in zip([e for e in campaign.systems if e.system in known], sizes, strict=True):
+            if scenario.page_size not in pages:
+                near_size = min(pages, key=lambda size: abs(size - scenario.page_size))
+                yield (
+                    ("scenarios", number, "page_size"),
+                    f"{format_size(scenario.page_size)} is not a page size of {entry.system}; the nearest valid"
+                    f" size is {format_size(near_size)}",
+                )
+                break
+
+
+def _scenario_mistakes(campaign: Campaign, scenario: ScenarioEntry) -> Iterator[tuple[Place, str]]:
+    machine = workload = None
+    try:
+        machine = campaign.machine(scenario.machine)
+    except InputError as error:
+        yield ("machine",), "; ".join(error.sentences)
+    try:
+        workload = campaign.workload(scenario.workload)
+    except InputError as error:
+        yield ("workload",), "; ".join(error.sentences)
+    if machine is None or workload is None:
+        return
+    threads = scenario.threads or workload.threads
+    streams = workload.sim.streams
+    if streams is not None and threads != workload.threads:
+        yield ("threads",), f"{threads} is not what the streams of {workload.name} add up to; the valid value is {workload.threads}"
+    if threads > machine.cores:
+        what = f"{threads}" if scenario.threads else f"{threads}, from the workload {workload.name},"
+        yield ("threads",), f"{what} is more than the cores of {machine.name}; the largest valid value is {machine.cores}"
+    for number, entry in enumerate(scenario.contention):
+        if entry.tier >= len(machine.tiers):
+            yield (
+                ("contention", number, "tier"),
+                f"{entry.tier} is no tier of {machine.name}; the largest valid value is {len(machine.tiers) - 1}",
+            )
+    if workload.footprint_bytes is not None:
+        text = fit_mistake(workload.footprint_bytes, scenario.ratio, scenario.page_size, machine)
+        if text:
+            yield ("ratio",), text
