@@ -85,7 +85,9 @@ class Adapter(ABC):
             if knob not in applied.config:
                 raise AdapterError(f"{self.system} reports knob '{knob}' = {value}, which was never applied")
             if applied.config[knob] != value:
-                raise AdapterError(f"{self.system} knob '{knob}' is {value}, not {applied.config[knob]} as applied")
+                raise AdapterError(
+                    f"{self.system} knob '{knob}' is {value}, not {applied.config[knob]} as applied"
+                )
 
     def undo(self, applied: Applied) -> None:
         """Takes back what `start` changed; idempotent."""

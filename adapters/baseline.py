@@ -32,7 +32,10 @@ class BaselineAdapter(Adapter):
     def native_block(self, config: Mapping[str, Value]) -> str:
         """One `name = value` line a knob, or a comment that there is nothing to set."""
         lines = [f"{name} = {json.dumps(value)}" for name, value in self.to_native(config).items()]
-        return "\n".join([f"# {self.system}", *(lines or ["# nothing to set: this baseline has no knobs"])]) + "\n"
+        return (
+            "\n".join([f"# {self.system}", *(lines or ["# nothing to set: this baseline has no knobs"])])
+            + "\n"
+        )
 
     def from_block(self, text: str) -> Config:
         """Reads `native_block` back."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tiertune.adapters.base import Adapter, AdapterError, Config, NativeKnob, Value
+from tiertune.nearest import nearest
 
 GIB = 1 << 30
 
@@ -27,15 +28,21 @@ MACROS: dict[str, Macro] = {
     "write_hot_threshold": Macro("HOT_WRITE_THRESHOLD", "samples"),
     "cooling_threshold": Macro("PEBS_COOLING_THRESHOLD", "samples"),
     "cooling_pages": Macro("COOLING_PAGES", "pages"),
-    "migration_period": Macro("PEBS_KSWAPD_INTERVAL", "us", 1000),
-    "max_migration_rate": Macro("PEBS_KSWAPD_MIGRATE_RATE", "bytes/tick", GIB),
+    "migration_period_ms": Macro("PEBS_KSWAPD_INTERVAL", "us", 1000),
+    "max_migration_rate_gib": Macro("PEBS_KSWAPD_MIGRATE_RATE", "bytes/tick", GIB),
     "hot_ring_reqs_threshold": Macro("HOT_RING_REQS_THRESHOLD", "requests"),
     "cold_ring_reqs_threshold": Macro("COLD_RING_REQS_THRESHOLD", "requests"),
+    "sample_cooling_interval": Macro("SAMPLE_COOLING_THRESHOLD", "samples"),
+    "ring_capacity": Macro("CAPACITY", "requests"),
+    "perf_pages": Macro("PERF_PAGES", "pages"),
 }
 KNOB_OF = {macro.name: knob for knob, macro in MACROS.items()}
-PERIOD, RATE, RATE_MODE = "migration_period", "max_migration_rate", "rate_mode"
+FLAGS = {"cool_in_place": "COOL_IN_PLACE", "sample_based_cooling": "SAMPLE_BASED_COOLING"}
+KNOB_OF_FLAG = {flag: knob for knob, flag in FLAGS.items()}
+PERIOD, RATE, RATE_MODE = "migration_period_ms", "max_migration_rate_gib", "rate_mode"
 
 DEFINE = re.compile(r"^#define\s+(\w+)\s+\(?(\d+)(?:UL)?\)?\s*(?://.*)?$")
+SWITCH = re.compile(r"^#(define|undef)\s+(\w+)\s*(?://.*)?$")
 REMARK = re.compile(r"^// tiertune: (\w+) = (.+)$")
 
 
@@ -44,25 +51,31 @@ class HememAdapter(Adapter):
 
     The public code compares `PEBS_KSWAPD_MIGRATE_RATE` with the bytes moved in ONE tick, although its comment reads as a
     rate. A config in `rate_mode` per_second is therefore written as that rate times the tick; a spinning thread
-    (migration_period 0) has no tick, and the rate itself is written. Knobs without a macro become remarks, so that the
+    (migration_period_ms 0) has no tick, and the rate itself is written. Knobs without a macro become remarks, so that the
     block alone restores the whole config.
     """
 
     def native_knob(self, knob: str) -> NativeKnob | None:
-        """The macro of `knob`, None for a structural constant that the public header does not have."""
+        """The macro of `knob`, None for a constant or switch that the public header does not have."""
+        if knob in FLAGS:
+            return NativeKnob(FLAGS[knob], "")
         macro = MACROS.get(knob)
         return NativeKnob(macro.name, macro.unit) if macro else None
 
     def to_native(self, config: Mapping[str, Value]) -> dict[str, Value]:
-        """Macro names with whole numbers, then the knobs without a macro under their own names."""
+        """Macro names with whole numbers and switches, then the knobs without a macro under their own names."""
         resolved = self.resolve(config)
         native: dict[str, Value] = {}
         for knob, macro in MACROS.items():
             native[macro.name] = round(_number(knob, resolved[knob]) * macro.per_unit)
         native[MACROS[RATE].name] = round(
-            _number(RATE, resolved[RATE]) * GIB * _rate_scale(resolved[RATE_MODE], native[MACROS[PERIOD].name])
+            _number(RATE, resolved[RATE])
+            * GIB
+            * _rate_scale(resolved[RATE_MODE], native[MACROS[PERIOD].name])
         )
-        native.update({knob: value for knob, value in resolved.items() if knob not in MACROS})
+        native.update(
+            {FLAGS.get(knob, knob): value for knob, value in resolved.items() if knob not in MACROS}
+        )
         return native
 
     def from_native(self, native: Mapping[str, Value]) -> Config:
@@ -70,15 +83,16 @@ class HememAdapter(Adapter):
         config: Config = {}
         for name, value in native.items():
             if name not in KNOB_OF:
-                config[name] = value
+                config[self._knob_without_number(name)] = value
                 continue
             macro = MACROS[KNOB_OF[name]]
             number = _number(name, value)
             config[KNOB_OF[name]] = number if macro.per_unit == 1 else number / macro.per_unit
         if RATE in config and PERIOD in config:
             scale = _rate_scale(config.get(RATE_MODE, ""), native[MACROS[PERIOD].name])
-            config[RATE] = self._inside(RATE, _number(RATE, config[RATE]) / scale)
-            config[PERIOD] = self._inside(PERIOD, _number(PERIOD, config[PERIOD]))
+            config[RATE] = _number(RATE, config[RATE]) / scale
+        for knob in {RATE, PERIOD} & set(config):
+            config[knob] = self._inside(knob, _number(knob, config[knob]))
         return config
 
     def native_block(self, config: Mapping[str, Value]) -> str:
@@ -87,7 +101,10 @@ class HememAdapter(Adapter):
         lines = ["// HeMem, pebs.h: replace these macros, then rebuild."]
         for name in KNOB_OF:
             lines.append(f"#define {name:<26}({native[name]}UL) // {MACROS[KNOB_OF[name]].unit}")
-        remarks = {name: value for name, value in native.items() if name not in KNOB_OF}
+        lines += [f"#{'define' if native[flag] else 'undef'} {flag}" for flag in FLAGS.values()]
+        remarks = {
+            name: value for name, value in native.items() if name not in KNOB_OF and name not in KNOB_OF_FLAG
+        }
         if remarks:
             lines.append("// No macro in the public header for the following; as tiertune ran them:")
         lines += [f"// tiertune: {name} = {json.dumps(value)}" for name, value in remarks.items()]
@@ -98,8 +115,11 @@ class HememAdapter(Adapter):
         native: dict[str, Value] = {}
         for line in text.splitlines():
             define, remark = DEFINE.match(line.strip()), REMARK.match(line.strip())
+            switch = SWITCH.match(line.strip())
             if define and define[1] in KNOB_OF:
                 native[define[1]] = int(define[2])
+            elif switch and switch[2] in KNOB_OF_FLAG:
+                native[switch[2]] = switch[1] == "define"
             elif remark:
                 try:
                     native[remark[1]] = json.loads(remark[2])
@@ -108,6 +128,15 @@ class HememAdapter(Adapter):
             elif line.startswith("#define") and line.split()[1:2] and line.split()[1] in KNOB_OF:
                 raise AdapterError(f"'{line.strip()}' does not give {line.split()[1]} a plain whole number")
         return self.from_native(native)
+
+    def _knob_without_number(self, name: str) -> str:
+        knob = KNOB_OF_FLAG.get(name, name)
+        names = [declared.name for declared in self.info.knobs]
+        if knob not in names:
+            raise AdapterError(
+                f"HeMem has no macro or knob '{name}'; did you mean '{nearest(name, [*KNOB_OF, *names])}'?"
+            )
+        return knob
 
     def _inside(self, knob: str, value: float) -> float:
         """`value` without the rounding of a whole-numbered macro that may have carried it over a bound."""

@@ -19,11 +19,15 @@ from tiertune.tuner.report.document import (
 )
 
 RUNTIME = Metric(name="runtime_s", unit="s", direction="minimize", meaning="Time the workload takes")
-HITS = Metric(name="fast_hit_ratio", unit="", direction="maximize", meaning="Share of misses served by the fast tier")
+HITS = Metric(
+    name="fast_hit_ratio", unit="", direction="maximize", meaning="Share of misses served by the fast tier"
+)
 BYTES = Metric(name="migrated_bytes", unit="bytes", direction="", meaning="Bytes copied between tiers")
 
 
-def knob(name: str, unit: str, default: float, tuned: float, low: float, high: float, native: str | None) -> KnobChange:
+def knob(
+    name: str, unit: str, default: float, tuned: float, low: float, high: float, native: str | None
+) -> KnobChange:
     """A log-scaled, searched knob."""
 
     def place(value: float) -> float | None:
@@ -51,7 +55,15 @@ def example_cell(seed: int = 1, trials: int = 100, improved: bool = True) -> Cel
     search: list[SearchTrial] = []
     best: float | None = None
     for number in range(trials):
-        origin = "default" if number == 0 else "initial" if number < 20 else "random" if number % 5 == 0 else "model"
+        origin = (
+            "default"
+            if number == 0
+            else "initial"
+            if number < 20
+            else "random"
+            if number % 5 == 0
+            else "model"
+        )
         failed = number in (13, 41)
         spread = 25 * math.exp(-number / 30) if origin == "model" else 30
         value = None if failed else 61.0 if number == 0 else 42 + abs(draw.gauss(0, spread)) + draw.random()
@@ -65,7 +77,7 @@ def example_cell(seed: int = 1, trials: int = 100, improved: bool = True) -> Cel
                 best_so_far=best,
                 seed=number + 7,
                 run_wall_s=0.3 + 0.05 * draw.random(),
-                optimiser_s=0.002 if number < 20 else 0.1 + 0.3 * draw.random(),
+                optimiser_cpu_s=0.002 if number < 20 else 0.1 + 0.3 * draw.random(),
                 config={"read_hot_threshold": 1 + number % 9, "migration_period": 10.0},
                 error="the engine refused: <page> & tier" if failed else None,
             )

@@ -51,7 +51,7 @@ class SearchTrial(Part):
     best_so_far: float | None
     seed: int
     run_wall_s: float | None
-    optimiser_s: float | None
+    optimiser_cpu_s: float | None
     config: dict[str, Value]
     error: str | None
 

@@ -42,15 +42,21 @@ class Drawing(NamedTuple):
 def render_html(report: Report) -> str:
     """The report as HTML text; equal reports give equal text."""
     environment = Environment(
-        loader=PackageLoader("tiertune.tuner.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader("tiertune.tuner.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=numbers.number, exact=numbers.exact, csv_address=_csv_address, metric_words=lambda m: metric_words(m.name, m.unit)
+        number=numbers.number,
+        exact=numbers.exact,
+        csv_address=_csv_address,
+        metric_words=lambda m: metric_words(m.name, m.unit),
     )
     environment.globals.update(quantity=numbers.quantity, change=numbers.change)
     figures = {cell.id: _figures(cell, f"c{index}") for index, cell in enumerate(report.cells, start=1)}
-    return environment.get_template("report.html").render(report=report, figures=figures)
+    return environment.get_template("report.html.j2").render(report=report, figures=figures)
 
 
 def _figures(cell: Cell, prefix: str) -> list[Figure]:
@@ -77,11 +83,20 @@ def _comparison_rows(cell: Cell) -> list[list[Any]]:
 
 def _search_rows(cell: Cell) -> list[list[Any]]:
     knobs = sorted({knob for trial in cell.search for knob in trial.config})
-    head = ["trial", "origin", "status", cell.metric.name, "best_so_far", "run_wall_s", "optimiser_s", *knobs]
+    head = [
+        "trial",
+        "origin",
+        "status",
+        cell.metric.name,
+        "best_so_far",
+        "run_wall_s",
+        "optimiser_cpu_s",
+        *knobs,
+    ]
     return [
         head,
         *(
-            [t.number, t.origin, t.status, t.value, t.best_so_far, t.run_wall_s, t.optimiser_s]
+            [t.number, t.origin, t.status, t.value, t.best_so_far, t.run_wall_s, t.optimiser_cpu_s]
             + [t.config.get(knob) for knob in knobs]
             for t in cell.search
         ),
@@ -120,8 +135,8 @@ def _timeline_caption(cell: Cell) -> str:
 
 def _cost_caption(cell: Cell) -> str:
     run = sum(trial.run_wall_s or 0 for trial in cell.search)
-    ask = sum(trial.optimiser_s or 0 for trial in cell.search)
-    return f"Running all search trials took {run:.3g} s, choosing their configurations {ask:.3g} s."
+    ask = sum(trial.optimiser_cpu_s or 0 for trial in cell.search)
+    return f"Running all search trials took {run:.3g} s of wall time, choosing their configurations {ask:.3g} s of CPU time."
 
 
 DRAWINGS = (

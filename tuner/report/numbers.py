@@ -29,7 +29,7 @@ def exact(value: Value) -> str:
 
 def quantity(value: Value | None, unit: str) -> str:
     """Value and unit; bytes as KiB, MiB or GiB."""
-    if unit == "bytes" and isinstance(value, (int, float)) and not isinstance(value, bool):
+    if unit in ("B", "bytes") and isinstance(value, (int, float)) and not isinstance(value, bool):
         for name, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
             if abs(value) >= size:
                 return f"{value / size:.4g} {name}"

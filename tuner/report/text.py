@@ -39,13 +39,17 @@ def _cell(cell: Cell) -> list[str]:
         lines += ["| metric | default | tuned | change |", "|---|---:|---:|---:|"]
         for row in cell.metrics:
             default, tuned = (numbers.quantity(value, row.metric.unit) for value in (row.default, row.tuned))
-            lines.append(f"| {row.metric.name} | {default} | {tuned} | {numbers.change(row.default, row.tuned)} |")
+            lines.append(
+                f"| {row.metric.name} | {default} | {tuned} | {numbers.change(row.default, row.tuned)} |"
+            )
         lines.append("")
     changed = [knob for knob in cell.knobs if knob.changed]
     if changed:
         lines += ["| knob | default | tuned | unit |", "|---|---:|---:|---|"]
         for knob in changed:
-            lines.append(f"| {knob.name} | {numbers.exact(knob.default)} | {numbers.exact(knob.tuned)} | {knob.unit} |")
+            lines.append(
+                f"| {knob.name} | {numbers.exact(knob.default)} | {numbers.exact(knob.tuned)} | {knob.unit} |"
+            )
         lines.append("")
     if cell.native_block:
         lines += ["```", cell.native_block.rstrip(), "```", ""]

@@ -18,15 +18,25 @@ def comparison(cell: Cell, name: str) -> str:
             points = [getattr(pair, role) for pair in pairs]
             colour = style.COLOUR_OF_ROLE[role]
             values.plot(
-                points, _spread(row, len(points)), style.MARKER_OF_ROLE[role], color=colour, alpha=0.75, markersize=5
+                points,
+                _spread(row, len(points)),
+                style.MARKER_OF_ROLE[role],
+                color=colour,
+                alpha=0.75,
+                markersize=5,
             )
             middle = median(points)
             values.plot([middle, middle], [row - 0.32, row + 0.32], color=colour, linewidth=2.2)
             values.annotate(
-                f"median {middle:.4g}", (middle, row + 0.36), ha="center", va="bottom", color=colour, fontsize=9
+                f"median {middle:.4g}",
+                (middle, row + (0.36 if row else -0.36)),
+                ha="center",
+                va="bottom" if row else "top",
+                color=colour,
+                fontsize=9,
             )
         values.set_yticks([0, 1], ["tuned", "default"])
-        values.set_ylim(-0.5, 1.75)
+        values.set_ylim(-0.85, 1.85)
         values.grid(axis="y", visible=False)
         values.margins(x=0.12)
         values.set_xlabel(axis_label(cell))
@@ -35,7 +45,9 @@ def comparison(cell: Cell, name: str) -> str:
         dots = [pair.ratio for pair in pairs if pair.ratio is not None]
         ratios.axvline(1.0, color=style.MUTED, linestyle="--", linewidth=1.2)
         ratios.plot(dots, _spread(0, len(dots)), "o", color=style.MUTED, markersize=4, alpha=0.8)
-        ratios.plot([effect.low, effect.high], [0.55, 0.55], color=style.TUNED, linewidth=2.6, solid_capstyle="butt")
+        ratios.plot(
+            [effect.low, effect.high], [0.55, 0.55], color=style.TUNED, linewidth=2.6, solid_capstyle="butt"
+        )
         for end in (effect.low, effect.high):
             ratios.plot([end, end], [0.45, 0.65], color=style.TUNED, linewidth=2.0)
         ratios.plot([effect.ratio], [0.55], "o", color=style.TUNED, markersize=7)
@@ -44,8 +56,6 @@ def comparison(cell: Cell, name: str) -> str:
         ratios.grid(axis="y", visible=False)
         ratios.margins(x=0.12)
         ratios.set_xlabel("improvement over default (1 = the same)")
-        figure.set_constrained_layout_pads(hspace=0.1)  # type: ignore[attr-defined]
-        figure.get_layout_engine()
         title = "Default against tuned on validation seeds"
         return style.to_svg(
             figure,
@@ -64,10 +74,13 @@ def axis_label(cell: Cell) -> str:
     return f"{name}, {better}" if better else name
 
 
+UNIT_ENDINGS = {"s": "s", "ns": "ns", "mops": "1e6 op/s", "gbps": "1e9 B/s", "bytes": "B"}
+
+
 def metric_words(name: str, unit: str) -> str:
     """`runtime_s`, `s` -> `runtime (s)`: the unit leaves the name and goes where readers look for it."""
-    words = name.removesuffix(f"_{unit.replace('/', '_per_')}") if unit else name
-    words = words.replace("_", " ")
+    stem, _, ending = name.rpartition("_")
+    words = (stem if stem and UNIT_ENDINGS.get(ending) == unit else name).replace("_", " ")
     return f"{words} ({unit})" if unit else words
 
 

@@ -6,7 +6,12 @@ from tiertune.tuner.report.document import Cell
 from tiertune.tuner.report.figures import style
 from tiertune.tuner.report.figures.comparison import axis_label
 
-LABELS = {"default": "default", "initial": "initial design", "random": "random pick", "model": "model's proposal"}
+LABELS = {
+    "default": "default",
+    "initial": "initial design",
+    "random": "random pick",
+    "model": "model's proposal",
+}
 COLOURS = {"default": style.DEFAULT, "initial": style.MUTED, "random": style.MUTED, "model": style.TUNED}
 
 
@@ -33,7 +38,12 @@ def convergence(cell: Cell, name: str) -> str:
             )
         best = [(trial.number, trial.best_so_far) for trial in cell.search if trial.best_so_far is not None]
         axes.step(
-            [n for n, _ in best], [v for _, v in best], where="post", color=style.TUNED, linewidth=2, label="best so far"
+            [n for n, _ in best],
+            [v for _, v in best],
+            where="post",
+            color=style.TUNED,
+            linewidth=2,
+            label="best so far",
         )
         baseline = next((trial.value for trial in measured if trial.origin == "default"), None)
         if baseline is not None:

@@ -1,4 +1,4 @@
-"""What a trial costs: the run itself, and the optimiser's own time before it."""
+"""What a trial costs: wall time of the run, and CPU time of the optimiser before it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from tiertune.tuner.report.figures import style
 
 
 def cost(cell: Cell, name: str) -> str:
-    """SVG of wall seconds per trial; empty text where no times were kept."""
+    """SVG of seconds per trial; empty text where no times were kept."""
     run = [(trial.number, trial.run_wall_s) for trial in cell.search if trial.run_wall_s is not None]
-    ask = [(trial.number, trial.optimiser_s) for trial in cell.search if trial.optimiser_s is not None]
+    ask = [
+        (trial.number, trial.optimiser_cpu_s) for trial in cell.search if trial.optimiser_cpu_s is not None
+    ]
     if not run and not ask:
         return ""
     with style.canvas(2.6) as (figure, (axes,)):
         for points, marker, colour, label in (
-            (run, "o", style.MUTED, "running the trial"),
-            (ask, "^", style.TUNED, "optimiser"),
+            (run, "o", style.MUTED, "run, wall time"),
+            (ask, "^", style.TUNED, "optimiser, CPU time"),
         ):
             positive = [(n, seconds) for n, seconds in points if seconds > 0]
             axes.plot(
@@ -32,11 +34,11 @@ def cost(cell: Cell, name: str) -> str:
         if any(seconds > 0 for _, seconds in run + ask):
             axes.set_yscale("log")
         axes.set_xlabel("search trial")
-        axes.set_ylabel("wall time (s)")
+        axes.set_ylabel("seconds")
         figure.legend(loc="outside upper left", ncols=2)
         described = "; ".join(
             f"median {label} {median([seconds for _, seconds in points]):.3g} s"
             for points, label in ((run, "run"), (ask, "optimiser"))
             if points
         )
-        return style.to_svg(figure, name, "Wall time per trial", f"{described}.")
+        return style.to_svg(figure, name, "Seconds per trial", f"{described}.")

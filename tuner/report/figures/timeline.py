@@ -18,7 +18,9 @@ class Panel(NamedTuple):
 PANELS = (
     Panel("fast-tier hits", (("", ("fast_hit_ratio",), "-"),)),
     Panel("migrations (1/s)", (("", ("promotions_per_s", "demotions_per_s"), "-"),)),
-    Panel("latency (ns)", (("slow tier", ("slow_latency_ns",), "-"), ("fast tier", ("fast_latency_ns",), ":"))),
+    Panel(
+        "latency (ns)", (("slow tier", ("slow_latency_ns",), "-"), ("fast tier", ("fast_latency_ns",), ":"))
+    ),
 )
 LINE_OF_ROLE = {"default": 1.3, "tuned": 1.9}
 
@@ -27,7 +29,11 @@ def timeline(cell: Cell, name: str) -> str:
     """SVG of hit ratio, migrations and latency per tier over simulated time; empty text without timelines."""
     if not cell.timelines:
         return ""
-    panels = [panel for panel in PANELS if any(_values(run, cols) for run in cell.timelines for _, cols, _ in panel.lines)]
+    panels = [
+        panel
+        for panel in PANELS
+        if any(_values(run, cols) for run in cell.timelines for _, cols, _ in panel.lines)
+    ]
     if not panels:
         return ""
     with style.canvas(0.7 + 1.55 * len(panels), rows=len(panels), share_x=True) as (figure, rows):

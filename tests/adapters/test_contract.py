@@ -1,0 +1,29 @@
+"""Every engine system has an adapter, and every adapter keeps the contract."""
+
+from __future__ import annotations
+
+from tests.contracts.adapter import AdapterContract
+from tiertune import engine
+from tiertune.adapters.registry import ADAPTERS
+
+
+class TestHemem(AdapterContract):
+    system = "hemem"
+
+
+class TestNotier(AdapterContract):
+    system = "notier"
+
+
+class TestAllFast(AdapterContract):
+    system = "all-fast"
+
+
+class TestAllSlow(AdapterContract):
+    system = "all-slow"
+
+
+def test_every_system_has_an_adapter_and_every_adapter_a_contract_test() -> None:
+    systems = {system.name for system in engine.systems()}
+    assert set(ADAPTERS) == systems
+    assert {suite.system for suite in AdapterContract.__subclasses__()} == systems

@@ -1,0 +1,7 @@
+"""The `tiertune` command."""
+
+from __future__ import annotations
+
+from tiertune.tuner.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,73 @@
+"""All commands in one place. Modules of commands import what is heavy inside their functions, so `--help` is quick."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tiertune import __version__
+from tiertune.tuner.cli import campaign, catalog, doctor, evaluate, recording, results
+
+FIRST_STEPS = """\
+tiertune finds, checks and compares the best settings of memory-tiering systems.
+
+First steps:
+  tiertune demo                 tune HeMem for a real graph computation, under 3 minutes
+  tiertune list systems         what can be tuned; also workloads, machines, campaigns
+  tiertune run hemem -w WORKLOAD -m MACHINE
+                                one evaluation, with defaults or your own knobs
+  tiertune tune CAMPAIGN        a whole campaign: search, validation, report
+  tiertune doctor               what this machine is ready for
+
+`tiertune --help` has every command; `tiertune COMMAND --help` has examples.
+"""
+
+app = typer.Typer(
+    name="tiertune",
+    no_args_is_help=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"tiertune {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Find, check and compare the best settings of memory-tiering systems.
+
+    \b
+    Exit codes: 0 done, 1 a bug of ours, 2 bad input, 3 unfit host, 130 stopped.
+    TIERTUNE_RESULTS is the default of --results, NO_COLOR turns colour off,
+    TIERTUNE_DEBUG=1 shows tracebacks.
+    """
+    if context.invoked_subcommand is None:
+        print(FIRST_STEPS, end="")
+
+
+app.command()(campaign.demo)
+app.command()(campaign.tune)
+app.command()(campaign.resume)
+app.command()(evaluate.run)
+app.command()(recording.record)
+app.command("list")(catalog.list_names)
+app.command()(catalog.show)
+app.command()(results.report)
+app.command()(results.ui)
+app.command()(doctor.doctor)
+
+
+def main() -> None:
+    """The `tiertune` command."""
+    app(prog_name="tiertune")

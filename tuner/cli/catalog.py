@@ -1,0 +1,175 @@
+"""`list` and `show`: what there is."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiertune.tuner.cli.failures import guarded
+from tiertune.tuner.cli.options import Json
+
+if TYPE_CHECKING:
+    from tiertune.engine import KnobInfo, SystemInfo
+
+
+class Kind(StrEnum):
+    """What `list` can list."""
+
+    SYSTEMS = "systems"
+    WORKLOADS = "workloads"
+    MACHINES = "machines"
+    CAMPAIGNS = "campaigns"
+    SPACES = "spaces"
+
+
+@guarded
+def list_names(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: Json = False) -> None:
+    """List systems, workloads, machines, campaigns or spaces.
+
+    \b
+    Examples:
+      tiertune list systems
+      tiertune list machines --json
+    """
+    from tiertune.tuner.cli.output import print_json, print_table
+
+    rows = _systems() if kind is Kind.SYSTEMS else _files(kind)
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(["name", "description"], [(row["name"], row["description"]) for row in rows])
+
+
+@guarded
+def show(
+    system: Annotated[str, typer.Argument(help="A system of `tiertune list systems`.")],
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="Show the values of this config file.")
+    ] = None,
+    knob: Annotated[
+        list[str] | None,
+        typer.Option("--knob", "-k", metavar="NAME=VALUE", help="Change one knob; may be repeated."),
+    ] = None,
+    native: Annotated[
+        bool, typer.Option("--native", help="Print the config in the system's own names.")
+    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also knobs that campaigns do not search.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show a system: its knobs, or a config in the system's own names.
+
+    \b
+    Examples:
+      tiertune show hemem
+      tiertune show hemem -k read_hot_threshold=2 --native
+    """
+    from tiertune import engine
+    from tiertune.adapters.registry import adapter_for
+    from tiertune.tuner.cli.configs import read_config
+    from tiertune.tuner.cli.output import print_json
+
+    info = engine.system(system)
+    adapter = adapter_for(system)
+    values = adapter.resolve(read_config(adapter, config, knob or []))
+    if as_json:
+        print_json(_document(info, values, adapter.native_block(values)))
+    elif native:
+        print(adapter.native_block(values), end="")
+    else:
+        _print_system(info, values, every)
+
+
+def _systems() -> list[dict[str, Any]]:
+    from tiertune import engine
+
+    return [
+        {
+            "name": system.name,
+            "description": system.summary,
+            "source": system.source,
+            "signal": system.signal,
+            "knobs": len(system.knobs),
+            "searched_knobs": sum(knob.tunable for knob in system.knobs),
+        }
+        for system in engine.systems()
+    ]
+
+
+def _files(kind: Kind) -> list[dict[str, Any]]:
+    from tiertune import files
+
+    rows = []
+    for name in files.names(kind.value):
+        path = files.find(kind.value, name)
+        description = getattr(_load(kind, str(path)), "description", "")
+        rows.append({"name": name, "description": description, "file": str(path)})
+    return rows
+
+
+def _load(kind: Kind, name: str) -> object:
+    if kind is Kind.MACHINES:
+        from tiertune.machines.definition import load_machine
+
+        return load_machine(name)
+    if kind is Kind.WORKLOADS:
+        from tiertune.workloads.definition import load_workload
+
+        return load_workload(name)
+    if kind is Kind.SPACES:
+        from tiertune.spaces.definition import load_space
+
+        return load_space(name)
+    from tiertune.tuner.campaign import load_campaign
+
+    return load_campaign(name)
+
+
+def _print_system(info: SystemInfo, values: dict[str, Any], every: bool) -> None:
+    from tiertune.tuner.cli.output import console, print_table
+    from tiertune.tuner.report.numbers import exact, quantity
+
+    out = console()
+    out.print(f"{info.name}: {info.summary}", markup=False)
+    out.print(f"source  {info.source}", markup=False)
+    out.print(f"signal  {info.signal}", markup=False)
+    out.print(f"pages   {', '.join(quantity(size, 'bytes') for size in info.page_bytes)}", markup=False)
+    shown = [knob for knob in info.knobs if every or knob.tunable]
+    if not info.knobs:
+        out.print("\nIt has no knobs.")
+        return
+    out.print()
+    rows = []
+    for knob in shown:
+        value = exact(values[knob.name]) + ("" if values[knob.name] == knob.default else " *")
+        rows.append(
+            (knob.name, value, limits(knob), f"{knob.meaning}{f' ({knob.unit})' if knob.unit else ''}")
+        )
+    print_table(["knob", "value", "range", "meaning"], rows, numeric=["value"])
+    hidden = len(info.knobs) - len(shown)
+    if hidden:
+        out.print(f"\n{hidden} more that campaigns do not search: tiertune show {info.name} --all")
+    if any(values[knob.name] != knob.default for knob in shown):
+        out.print("\n* not the default")
+
+
+def limits(knob: KnobInfo) -> str:
+    """`1 to 64, log`, or the choices; special values in brackets."""
+    from tiertune.tuner.report.numbers import exact
+
+    if knob.type == "choice":
+        return ", ".join(knob.choices)
+    if knob.min is None or knob.max is None:
+        return "true, false"
+    whole = knob.type == "int"
+    low, high = (exact(int(bound) if whole else bound) for bound in (knob.min, knob.max))
+    special = f" or {', '.join(str(value) for value, _ in knob.special)}" if knob.special else ""
+    return f"{low} to {high}{special}{', log' if knob.log else ''}"
+
+
+def _document(info: SystemInfo, values: dict[str, Any], block: str) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {**asdict(info), "config": values, "native_block": block}

@@ -1,0 +1,68 @@
+"""Configs as people give them: `-k knob=value`, a YAML file, or the system's own native block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tiertune.adapters.base import Adapter, Config, Value
+from tiertune.files import InputError
+
+YAML_ENDINGS = (".yaml", ".yml", ".json")
+
+
+def read_config(adapter: Adapter, path: Path | None, settings: Iterable[str]) -> Config:
+    """The knobs given in `path` and then in `settings`, not yet checked against the system.
+
+    A file ending in .yaml, .yml or .json maps knobs to values; any other is read as a native block of the system.
+    Raises `InputError` or `AdapterError`.
+    """
+    config: Config = {}
+    if path is not None:
+        text = _text(path)
+        config = _mapping(path, text) if path.suffix in YAML_ENDINGS else adapter.from_block(text)
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise InputError(f"--knob {setting}: write it as NAME=VALUE, such as -k read_hot_threshold=2")
+        config[name.strip()] = _scalar(f"--knob {name.strip()}", value.strip())
+    return config
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such config file") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not text in UTF-8 (byte {error.start} does not fit)") from None
+
+
+def _mapping(path: Path, text: str) -> Config:
+    from tiertune.document import SyntaxProblem, parse
+
+    try:
+        document = parse(text)
+    except SyntaxProblem as problem:
+        raise InputError(f"{path}:{problem.line}: {problem.sentence}") from None
+    data = {} if document.data is None else document.data
+    if not isinstance(data, dict):
+        raise InputError(f"{path}:1: a config file maps knobs to values, such as read_hot_threshold: 2")
+    for name, value in data.items():
+        if not isinstance(value, (bool, int, float, str)):
+            raise InputError(
+                f"{path}:{document.line((name,))}: {name} takes one value, not a list or mapping"
+            )
+    return data
+
+
+def _scalar(where: str, text: str) -> Value:
+    from tiertune.document import SyntaxProblem, parse
+
+    try:
+        value = parse(text).data
+    except SyntaxProblem as problem:
+        raise InputError(f"{where}: {problem.sentence}") from None
+    if not isinstance(value, (bool, int, float, str)):
+        raise InputError(f"{where}: '{text}' is no value; a knob takes a number, true, false or a word")
+    return value

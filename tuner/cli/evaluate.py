@@ -1,0 +1,183 @@
+"""`run`: one evaluation of a system with a config, on as many seeds as wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiertune.tuner.cli.failures import guarded
+from tiertune.tuner.cli.options import RESULTS, Json, Machine, Results, Threads
+
+if TYPE_CHECKING:
+    from tiertune.engine import MetricInfo
+
+MAX_SEEDS = 10_000
+
+
+class Mode(StrEnum):
+    """How the engine runs a trial."""
+
+    FAST = "fast"
+    REFERENCE = "reference"
+
+
+@guarded
+def run(
+    system: Annotated[str, typer.Argument(help="A system of `tiertune list systems`.")],
+    workload: Annotated[str, typer.Option("--workload", "-w", help="Workload: a name or a file.")],
+    machine: Machine,
+    knob: Annotated[
+        list[str] | None,
+        typer.Option("--knob", "-k", metavar="NAME=VALUE", help="Set one knob; may be repeated."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Knobs from YAML, or a native block such as pebs.h."),
+    ] = None,
+    ratio: Annotated[str, typer.Option(help="Fast to slow memory, as shares of the footprint.")] = "1:8",
+    page_size: Annotated[str, typer.Option(help="Page size: 2MiB or 4KiB.")] = "2MiB",
+    threads: Threads = None,
+    seeds: Annotated[str, typer.Option(help="Seeds, such as 1, 1-5 or 1,7,9.")] = "1",
+    mode: Annotated[
+        Mode, typer.Option(help="fast, or reference: every access, for small workloads.")
+    ] = Mode.FAST,
+    results: Results = RESULTS,
+    as_json: Json = False,
+) -> None:
+    """Evaluate one config of a system and print its metrics, medians over the seeds.
+
+    \b
+    Examples:
+      tiertune run hemem -w bc-kron -m dimes-numa
+      tiertune run hemem -w bc-kron -m dimes-numa -k read_hot_threshold=2 --seeds 1-5
+      tiertune run notier -w bc-kron -m dimes-numa --ratio 1:4 --json
+    """
+    from tiertune import engine
+    from tiertune.adapters.registry import adapter_for
+    from tiertune.machines.definition import load_machine
+    from tiertune.tuner.cli.configs import read_config
+    from tiertune.tuner.cli.failures import say
+    from tiertune.units import fast_tier_bytes
+    from tiertune.workloads.definition import load_workload
+    from tiertune.workloads.profile import profile_for
+
+    adapter = adapter_for(system)
+    resolved = adapter.start(read_config(adapter, config, knob or [])).config
+    numbers = parse_seeds(seeds)
+    page_bytes = checked("--page-size", page_size)
+    checked("--ratio", ratio)
+    model = load_machine(machine)
+    definition = load_workload(workload)
+    profile = profile_for(definition, model, threads, results / "profiles", say)
+    described = profile.describe()
+    request = {
+        "machine": model.document(),
+        "system": system,
+        "config": resolved,
+        "page_bytes": page_bytes,
+        "fast_bytes": fast_tier_bytes(int(described["footprint_bytes"]), ratio, page_bytes),
+        "noise": "independent",
+        "mode": mode.value,
+        "timeline_points": 0,
+        "contention": [],
+    }
+    measured = engine.run_many(profile, [{**request, "seed": seed} for seed in numbers], threads=2)
+    document = {
+        "system": system,
+        "config": dict(resolved),
+        "scenario": {
+            "workload": definition.name,
+            "machine": model.name,
+            "ratio": ratio,
+            "threads": threads or definition.threads,
+            "page_bytes": page_bytes,
+            "mode": mode.value,
+        },
+        "workload": {"footprint_bytes": described["footprint_bytes"], "notes": described.get("notes", [])},
+        "runs": [
+            {"seed": seed, "metrics": result["metrics"]}
+            for seed, result in zip(numbers, measured, strict=True)
+        ],
+        "median": medians([result["metrics"] for result in measured]),
+    }
+    if as_json:
+        from tiertune.tuner.cli.output import print_json
+
+        print_json(document)
+    else:
+        _print(document, engine.metrics())
+
+
+def medians(runs: list[Mapping[str, float]]) -> dict[str, float]:
+    """Median of every metric that all runs have."""
+    return {name: median(run[name] for run in runs) for name in runs[0] if all(name in run for run in runs)}
+
+
+def parse_seeds(text: str) -> list[int]:
+    """`1-3,7` -> [1, 2, 3, 7]; raises `InputError`."""
+    from tiertune.files import InputError
+
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or len(first) > 15 or len(last) > 15:
+            raise InputError(
+                f"--seeds {text}: '{part}' is no seed; write numbers and ranges, such as 1-5 or 1,7,9"
+            )
+        low, high = int(first), int(last or first)
+        if high < low:
+            raise InputError(
+                f"--seeds {text}: {part} runs backwards; the nearest valid range is {high}-{low}"
+            )
+        if len(seeds) + high - low >= MAX_SEEDS:
+            raise InputError(f"--seeds {text}: more than {MAX_SEEDS} seeds")
+        seeds.extend(range(low, high + 1))
+    return list(dict.fromkeys(seeds))
+
+
+def checked(option: str, text: str) -> int:
+    """Bytes of --page-size, or the fast part of --ratio; raises `InputError` naming the option."""
+    from tiertune.files import InputError
+    from tiertune.units import UnitError, parse_ratio, parse_size
+
+    try:
+        if option == "--ratio":
+            return parse_ratio(text)[0]
+        return parse_size(text)
+    except UnitError as error:
+        raise InputError(f"{option}: '{text}' {error}") from None
+
+
+def _print(document: dict[str, Any], declared: tuple[MetricInfo, ...]) -> None:
+    from tiertune.tuner.cli.output import console, print_table
+    from tiertune.tuner.report.numbers import number, quantity
+
+    scenario, runs = document["scenario"], document["runs"]
+    out = console()
+    out.print(
+        f"{document['system']} on {scenario['workload']}, {scenario['machine']}, fast:slow {scenario['ratio']},"
+        f" {scenario['threads']} threads, {quantity(scenario['page_bytes'], 'bytes')} pages,"
+        f" footprint {quantity(document['workload']['footprint_bytes'], 'bytes')}",
+        markup=False,
+    )
+    for note in document["workload"]["notes"]:
+        out.print(f"note: {note}", markup=False, style="dim")
+    spread = len(runs) > 1
+    out.print(f"median over {len(runs)} seeds\n" if spread else f"seed {runs[0]['seed']}\n")
+    rows = []
+    for metric in declared:
+        if metric.name not in document["median"]:
+            continue
+        values = [run["metrics"][metric.name] for run in runs]
+        row = [metric.name, number(document["median"][metric.name]), metric.unit]
+        rows.append([*row, *([number(min(values)), number(max(values))] if spread else [metric.meaning])])
+    numeric = ["value", "median", "lowest", "highest"]
+    if spread:
+        print_table(["metric", "median", "unit", "lowest", "highest"], rows, numeric)
+    else:
+        print_table(["metric", "value", "unit", "meaning"], rows, numeric)

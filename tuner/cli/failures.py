@@ -1,0 +1,96 @@
+"""How commands end when something is wrong: a sentence and an exit code, never a traceback for a user's mistake."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import ParamSpec
+
+import typer
+
+BUG, BAD_INPUT, UNFIT_HOST, STOPPED = 1, 2, 3, 130
+
+Parameters = ParamSpec("Parameters")
+
+
+class Unfit(Exception):
+    """This host cannot do what was asked; the sentence says what would mend it (exit code 3)."""
+
+
+def guarded(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
+    """`command`, ending in the documented exit codes: 1 our bug, 2 bad input, 3 unfit host, 130 stopped by Ctrl-C."""
+
+    @functools.wraps(command)
+    def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except (typer.Exit, typer.BadParameter):
+            raise
+        except KeyboardInterrupt as stop:
+            say(str(stop) or "stopped; nothing is left running")
+            raise typer.Exit(STOPPED) from None
+        except BrokenPipeError:
+            # The reader (`head`, a closed pager) has seen enough; keep Python from complaining at exit, too.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except Exception as error:
+            if os.environ.get("TIERTUNE_DEBUG") == "1":
+                traceback.print_exc()
+            code = exit_code(error)
+            say(sentence(error) if code != BUG else _bug(error))
+            raise typer.Exit(code) from None
+
+    return run
+
+
+def exit_code(error: Exception) -> int:
+    """The exit code that an error that reached a command stands for."""
+    from tiertune.adapters.base import AdapterError
+    from tiertune.files import InputError
+    from tiertune.tuner.backend import ConfigRejected, HostUnfit
+    from tiertune.tuner.journal import JournalError
+
+    if _engine_missing(error) or isinstance(error, (Unfit, HostUnfit)):
+        return UNFIT_HOST
+    if isinstance(error, (InputError, JournalError, ConfigRejected, AdapterError)) or _engine_error(error):
+        return BAD_INPUT
+    if isinstance(error, OSError) and error.filename is not None:
+        return UNFIT_HOST if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else BAD_INPUT
+    return BUG
+
+
+def sentence(error: Exception) -> str:
+    """What is wrong, in words."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {(error.strerror or str(error)).lower()}"
+    return str(error)
+
+
+def say(text: str) -> None:
+    """One line or more on standard error."""
+    print(f"tiertune: {text}", file=sys.stderr)
+
+
+def _engine_missing(error: Exception) -> bool:
+    return _engine_error(error) and isinstance(error.__cause__, ImportError)
+
+
+def _engine_error(error: Exception) -> bool:
+    engine = sys.modules.get("tiertune.engine")
+    return engine is not None and isinstance(error, engine.EngineError)
+
+
+def _bug(error: Exception) -> str:
+    """Keeps the traceback in a file and says where it is."""
+    name = f"tiertune-bug-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+    path = Path(tempfile.gettempdir(), name)
+    trace = "".join(traceback.format_exception(error))
+    path.write_text(f"command: {' '.join(sys.argv)}\n\n{trace}", encoding="utf-8")
+    return f"a bug of ours, sorry: {type(error).__name__}: {error} (traceback in {path}; TIERTUNE_DEBUG=1 shows it)"

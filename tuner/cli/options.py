@@ -1,0 +1,23 @@
+"""Options that several commands share, spelled once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Results = Annotated[
+    Path,
+    typer.Option(
+        "--results", envvar="TIERTUNE_RESULTS", metavar="DIR", help="Folder that holds the results."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+Threads = Annotated[
+    int | None, typer.Option(min=1, max=4096, help="Threads of the workload; its own number by default.")
+]
+Machine = Annotated[str, typer.Option("--machine", "-m", help="Machine: a name or a file.")]
+
+RESULTS = Path("results")

@@ -1,0 +1,56 @@
+"""Printing: tables that fit 80 columns, JSON, colour only where a person reads it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDTH = 80
+
+
+def console(stderr: bool = False) -> Console:
+    """Standard output or error; no colour in pipes or under NO_COLOR, 80 columns where there is no terminal."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else int(os.environ.get("COLUMNS", WIDTH))
+    return Console(stderr=stderr, width=width, highlight=False)
+
+
+def print_json(document: Any) -> None:
+    """`document` as indented JSON on standard output; key order is kept."""
+    json.dump(document, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numeric: Iterable[str] = ()) -> None:
+    """A plain table; columns named in `numeric` are aligned to the right."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    right = set(numeric)
+    for index, column in enumerate(columns):
+        aligned = "right" if column in right else "left"
+        table.add_column(column, justify=aligned, overflow="fold", no_wrap=index == 0 or column in right)
+    for row in rows:
+        table.add_row(*(_plain(cell) for cell in row))
+    console().print(table)
+
+
+def terminal_width() -> int:
+    """Columns to fill."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns
+
+
+def _plain(cell: str) -> str:
+    """Text with its square brackets kept from being read as markup."""
+    from rich.markup import escape
+
+    return escape(cell)

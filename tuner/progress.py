@@ -1,0 +1,227 @@
+"""What people see of a running campaign: a live bar on a terminal, time-stamped lines elsewhere.
+
+Both are listeners of `tiertune.tuner.events`, safe to call from several threads, and both write to standard error, so
+that `--json` results stay alone on standard output.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import RLock
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+from tiertune.tuner.events import Event, Finished, Listener, Note, Phase, Plan
+from tiertune.tuner.trial import Objective
+
+Clock = Callable[[], float]
+
+LINE_EVERY_S = 5.0
+PURPOSES = {
+    "search": "searching",
+    "selection": "re-measuring the best",
+    "validation": "validating on fresh seeds",
+}
+
+
+@dataclass
+class Pace:
+    """Counts of a campaign and an estimate of the time left."""
+
+    clock: Clock = time.monotonic
+    total: int = 0
+    done: int = 0
+    done_before: int = 0
+    failed: int = 0
+    started: float = field(default=0.0)
+
+    def begin(self, total: int, done: int) -> None:
+        """`done` trials were finished by an earlier run and say nothing about this one's pace."""
+        self.total, self.done, self.done_before, self.started = total, done, done, self.clock()
+
+    def left_s(self) -> float | None:
+        """Seconds to go at the pace so far, None before the first trial ended."""
+        made = self.done - self.done_before
+        if made <= 0:
+            return None
+        return (self.clock() - self.started) / made * max(0, self.total - self.done)
+
+
+class Watcher(ABC):
+    """Turns events into counts and the best value so far; what is shown is up to the subclass.
+
+    `objectives` has the metric and direction of each cell by the cell's name; cells without one show no best value.
+    """
+
+    def __init__(self, objectives: Mapping[str, Objective], clock: Clock = time.monotonic) -> None:
+        self.objectives = objectives
+        self.pace = Pace(clock)
+        self.phase = ""
+        self._lock = RLock()
+        self._cell = ""
+        self._best: dict[str, float] = {}
+        self._default: dict[str, float] = {}
+
+    def __call__(self, event: Event) -> None:
+        """The listener."""
+        with self._lock:
+            if isinstance(event, Plan):
+                self.pace.begin(event.trials, event.done)
+                self.on_plan(event)
+            elif isinstance(event, Phase):
+                self._cell = event.cell
+                self.phase = PURPOSES.get(event.purpose, event.purpose)
+                self.on_phase(event)
+            elif isinstance(event, Finished):
+                self.pace.done += 1
+                self._note_value(event)
+                self.on_finished(event)
+            elif isinstance(event, Note):
+                self.on_note(event.text)
+
+    def best(self) -> str:
+        """`best 43.0 runtime_s, default 61.2`, or empty text while nothing was measured."""
+        objective = self.objectives.get(self._cell)
+        if objective is None or self._cell not in self._best:
+            return ""
+        text = f"best {self._best[self._cell]:.4g} {objective.metric}"
+        return text + (f", default {self._default[self._cell]:.4g}" if self._cell in self._default else "")
+
+    def _note_value(self, event: Finished) -> None:
+        cell = event.trial.cell
+        self.pace.failed += event.value is None
+        if event.value is None or event.trial.purpose != "search":
+            return
+        if event.trial.origin == "default":
+            self._default.setdefault(cell, event.value)
+        objective = self.objectives.get(cell)
+        if objective is not None:
+            pick = min if objective.direction == "minimize" else max
+            self._best[cell] = pick(self._best.get(cell, event.value), event.value)
+
+    @abstractmethod
+    def on_plan(self, plan: Plan) -> None:
+        """The campaign starts."""
+
+    @abstractmethod
+    def on_phase(self, phase: Phase) -> None:
+        """A cell goes to its next purpose."""
+
+    @abstractmethod
+    def on_finished(self, event: Finished) -> None:
+        """A trial ended; counts are up to date."""
+
+    @abstractmethod
+    def on_note(self, text: str) -> None:
+        """A sentence for the log."""
+
+
+class LineWatcher(Watcher):
+    """One line every few seconds, for logs and pipes."""
+
+    def __init__(
+        self, console: Console, objectives: Mapping[str, Objective], clock: Clock = time.monotonic
+    ) -> None:
+        super().__init__(objectives, clock)
+        self.console = console
+        self._last_line = float("-inf")
+
+    def on_plan(self, plan: Plan) -> None:
+        """Says how much there is to do."""
+        cells = f"{len(plan.cells)} cell{'s' if len(plan.cells) != 1 else ''}"
+        already = f", {plan.done} of them done before" if plan.done else ""
+        self._line(f"campaign {plan.campaign}: {plan.trials} trials in {cells}{already}")
+
+    def on_phase(self, phase: Phase) -> None:
+        """Every phase gets a line."""
+        self._line(f"{phase.cell}: {self.phase}, {phase.trials} trials")
+
+    def on_finished(self, event: Finished) -> None:
+        """A line when the last one is some seconds old, and after the last trial."""
+        due = self.pace.clock() - self._last_line >= LINE_EVERY_S
+        if not due and self.pace.done < self.pace.total:
+            return
+        parts = [f"{self.pace.done}/{self.pace.total} trials"]
+        if self.pace.failed:
+            parts.append(f"{self.pace.failed} failed")
+        left = self.pace.left_s()
+        if left:
+            parts.append(f"about {duration(left)} left")
+        if self.best():
+            parts.append(self.best())
+        self._line("; ".join(parts))
+
+    def on_note(self, text: str) -> None:
+        """As it is."""
+        self._line(text)
+
+    def _line(self, text: str) -> None:
+        self._last_line = self.pace.clock()
+        stamp = time.strftime("%H:%M:%S")
+        self.console.print(f"{stamp} {text}", markup=False, highlight=False, soft_wrap=True)
+
+
+class BarWatcher(Watcher):
+    """A live bar with time left and the best value so far."""
+
+    def __init__(
+        self, progress: Progress, objectives: Mapping[str, Objective], clock: Clock = time.monotonic
+    ) -> None:
+        super().__init__(objectives, clock)
+        self.progress = progress
+        self._task = progress.add_task("starting", total=None, left="", best="")
+
+    def on_plan(self, plan: Plan) -> None:
+        """Sets the length of the bar."""
+        self.progress.update(self._task, total=plan.trials, completed=plan.done)
+
+    def on_phase(self, phase: Phase) -> None:
+        """Names the phase."""
+        self.progress.update(self._task, description=self.phase)
+
+    def on_finished(self, event: Finished) -> None:
+        """Moves the bar."""
+        left = self.pace.left_s()
+        self.progress.update(
+            self._task,
+            completed=self.pace.done,
+            left=f"{duration(left)} left" if left else "",
+            best=self.best() + (f", {self.pace.failed} failed" if self.pace.failed else ""),
+        )
+
+    def on_note(self, text: str) -> None:
+        """Above the bar."""
+        self.progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def watching(console: Console, objectives: Mapping[str, Objective]) -> Iterator[Listener]:
+    """A listener that shows a campaign on `console`: a bar where it is a terminal, lines elsewhere."""
+    if not console.is_terminal:
+        yield LineWatcher(console, objectives)
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[left]}", markup=False),
+    )
+    best_line = TextColumn("{task.fields[best]}", markup=False)
+    with Progress(*columns, best_line, console=console, transient=True, expand=True) as progress:
+        yield BarWatcher(progress, objectives)
+
+
+def duration(seconds: float) -> str:
+    """`75` -> `1 min 15 s`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
