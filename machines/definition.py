@@ -26,12 +26,16 @@ class Tier(Strict):
     capacity_bytes: Size = Field(description="installed memory, such as 96GB")
     latency_ns: Number = Field(ge=1, le=100_000, description="unloaded latency of a random read, in ns")
     sequential_latency_ns: Number | None = Field(
-        default=None, ge=1, le=100_000, description="unloaded latency of sequential reads where the medium differs"
+        default=None,
+        ge=1,
+        le=100_000,
+        description="unloaded latency of sequential reads where the medium differs",
     )
     read_gbps: Number = Field(ge=0.01, le=10_000, description="peak read bandwidth, in 1e9 bytes/s")
     write_gbps: Number = Field(ge=0.01, le=10_000, description="peak write bandwidth, in 1e9 bytes/s")
     duplex: Flag = Field(
-        default=False, description="whether reads and writes have separate channels (UPI, CXL) or share a bus (DDR)"
+        default=False,
+        description="whether reads and writes have separate channels (UPI, CXL) or share a bus (DDR)",
     )
     curve: list[CurvePoint] = Field(
         min_length=2,
@@ -48,7 +52,9 @@ class Tier(Strict):
                 ("sequential_latency_ns",),
                 f"{self.sequential_latency_ns:g} is above latency_ns; the largest valid value is {self.latency_ns:g}",
             )
-        figures = TIER_FIGURES + (("sequential_latency_ns",) if self.sequential_latency_ns is not None else ())
+        figures = TIER_FIGURES + (
+            ("sequential_latency_ns",) if self.sequential_latency_ns is not None else ()
+        )
         yield from _source_mistakes(self.sources, figures)
 
 
@@ -58,7 +64,9 @@ class Machine(Strict):
     name: Name = Field(description="name of the machine, as campaigns use it")
     description: Text = Field(description="one line on the machine")
     source: Text = Field(description="paper or document that the machine comes from")
-    cores: Integer = Field(ge=1, le=4096, description="cores that the application and the tiering threads share")
+    cores: Integer = Field(
+        ge=1, le=4096, description="cores that the application and the tiering threads share"
+    )
     clock_ghz: Number = Field(ge=0.1, le=20, description="clock in GHz")
     llc_bytes: Size = Field(description="last-level cache, such as 13.75MiB")
     llc_hit_ns: Number = Field(ge=1, le=1000, description="latency of a last-level cache hit, in ns")
@@ -83,7 +91,10 @@ class Machine(Strict):
         seen: set[str] = set()
         for number, tier in enumerate(self.tiers):
             if tier.name in seen:
-                yield ("tiers", number, "name"), f"'{tier.name}' names two tiers; '{tier.name}-{number}' is free"
+                yield (
+                    ("tiers", number, "name"),
+                    f"'{tier.name}' names two tiers; '{tier.name}-{number}' is free",
+                )
             seen.add(tier.name)
 
     def document(self) -> dict[str, Any]:
@@ -100,10 +111,16 @@ def load_machine(name_or_path: str, base: Path | None = None) -> Machine:
 
 def _curve_mistakes(curve: list[tuple[float, float]]) -> Iterator[tuple[Place, str]]:
     if tuple(curve[0]) != (0, 1):
-        yield ("curve", 0), f"[{curve[0][0]:g}, {curve[0][1]:g}] starts the curve; the first point is always [0, 1]"
+        yield (
+            ("curve", 0),
+            f"[{curve[0][0]:g}, {curve[0][1]:g}] starts the curve; the first point is always [0, 1]",
+        )
     for number, ((u0, m0), (u1, m1)) in enumerate(zip(curve, curve[1:], strict=False), start=1):
         if u1 <= u0:
-            yield ("curve", number, 0), f"utilisation {u1:g} does not rise above {u0:g}, that of the point before"
+            yield (
+                ("curve", number, 0),
+                f"utilisation {u1:g} does not rise above {u0:g}, that of the point before",
+            )
         if m1 < m0:
             yield (
                 ("curve", number, 1),

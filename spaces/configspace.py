@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tiertune.spaces.definition import Axis, Space, Value
@@ -27,8 +28,10 @@ def to_configspace(space: Space, seed: int) -> ConfigurationSpace:
     return configspace
 
 
-def config_of(space: Space, configuration: Configuration) -> dict[str, Value]:
+def config_of(space: Space, configuration: Mapping[str, Any]) -> dict[str, Value]:
     """The knobs of `configuration` and the fixed ones, as Python's own int, float, bool and str.
+
+    Takes a ConfigSpace configuration or any mapping with the same names.
 
     Knobs whose condition does not hold are left out.
     """
@@ -37,7 +40,9 @@ def config_of(space: Space, configuration: Configuration) -> dict[str, Value]:
     return {**config, **space.fixed}
 
 
-def configuration_of(space: Space, configspace: ConfigurationSpace, config: dict[str, Value]) -> Configuration:
+def configuration_of(
+    space: Space, configspace: ConfigurationSpace, config: dict[str, Value]
+) -> Configuration:
     """The inverse of `config_of`: raises `ValueError` where `config` lies outside the space.
 
     Searched knobs that `config` leaves out take their defaults; fixed and inactive ones are dropped.

@@ -22,7 +22,10 @@ def mistakes_against_engine(space: Space) -> Broken:
 
     known = {info.name: info for info in systems()}
     if space.system not in known:
-        yield ("system",), f"there is no system '{space.system}'; did you mean '{nearest(space.system, known)}'?"
+        yield (
+            ("system",),
+            f"there is no system '{space.system}'; did you mean '{nearest(space.system, known)}'?",
+        )
         return
     declared = {knob.name: knob for knob in known[space.system].knobs}
     for name, narrowed in space.knobs.items():
@@ -45,7 +48,13 @@ def _knob_mistakes(knob: KnobInfo, narrowed: KnobRange) -> Broken:
     number = knob.type in ("int", "float")
     for key in ("min", "max", "log") if not number else ("choices",):
         if getattr(narrowed, key) is not None:
-            takes = "'min' and 'max'" if number else "'choices'" if knob.type == "choice" else "'fixed' or 'default'"
+            takes = (
+                "'min' and 'max'"
+                if number
+                else "'choices'"
+                if knob.type == "choice"
+                else "'fixed' or 'default'"
+            )
             yield (key,), f"does not fit a knob of type {knob.type}; it takes {takes}"
             return
     broken = False
@@ -75,7 +84,10 @@ def _range_mistakes(knob: KnobInfo, narrowed: KnobRange) -> Broken:
             yield (key,), f"leaves the one value {bound:g}; to pin the knob write 'fixed'"
             return
         if narrowed.log and low <= 0:
-            yield ("log",), f"a range that starts at {low:g} has no ratios; write false or raise 'min' above 0"
+            yield (
+                ("log",),
+                f"a range that starts at {low:g} has no ratios; write false or raise 'min' above 0",
+            )
     if narrowed.default is not None:
         text = _value_mistake(knob, narrowed.default, specials=False)
         if text:
@@ -91,7 +103,10 @@ def _range_mistakes(knob: KnobInfo, narrowed: KnobRange) -> Broken:
         )
     elif narrowed.choices is not None and default not in narrowed.choices:
         near_word = nearest(str(default), [str(choice) for choice in narrowed.choices])
-        yield ("default",), f"{what}{shown(default)} is not among 'choices'; the nearest that is: '{near_word}'"
+        yield (
+            ("default",),
+            f"{what}{shown(default)} is not among 'choices'; the nearest that is: '{near_word}'",
+        )
 
 
 def _value_mistake(knob: KnobInfo, value: Value, *, specials: bool) -> str | None:

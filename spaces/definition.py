@@ -51,7 +51,10 @@ class KnobRange(Strict):
                 if getattr(self, key) is not None:
                     yield (key,), "cannot stand beside 'fixed'; keep one of the two"
         if self.min is not None and self.max is not None and self.min >= self.max:
-            yield ("min",), f"{self.min:g} does not lie below max, {self.max:g}; to pin the knob write 'fixed'"
+            yield (
+                ("min",),
+                f"{self.min:g} does not lie below max, {self.max:g}; to pin the knob write 'fixed'",
+            )
 
 
 class Space(Strict):
@@ -80,7 +83,9 @@ class Space(Strict):
 
         declared = {knob.name: knob for knob in system(self.system).knobs}
         return tuple(
-            _axis(declared[name], narrowed, self) for name, narrowed in self.knobs.items() if narrowed.fixed is None
+            _axis(declared[name], narrowed, self)
+            for name, narrowed in self.knobs.items()
+            if narrowed.fixed is None
         )
 
 
@@ -131,7 +136,9 @@ def _axis(declared: KnobInfo, narrowed: KnobRange, space: Space) -> Axis:
     maximum = narrowed.max if narrowed.max is not None else declared.max
     default = narrowed.default if narrowed.default is not None else declared.default
     condition = declared.condition
-    searched = condition is not None and condition[0] in space.knobs and space.knobs[condition[0]].fixed is None
+    searched = (
+        condition is not None and condition[0] in space.knobs and space.knobs[condition[0]].fixed is None
+    )
     return Axis(
         name=declared.name,
         type=declared.type,

@@ -60,15 +60,24 @@ class SystemEntry(Strict):
 class Budget(Strict):
     """How many trials each scenario x system gets, and how they are proposed."""
 
-    preset: Literal["paper"] | None = Field(default=None, description="paper: 100 trials, 20 initial, 20 % random")
+    preset: Literal["paper"] | None = Field(
+        default=None, description="paper: 100 trials, 20 initial, 20 % random"
+    )
     trials: Integer = Field(ge=1, le=1_000_000, description="search trials; or name a preset")
-    initial: Integer = Field(ge=1, le=1_000_000, description="trials of the initial design, the default first")
-    random_share: Number = Field(default=0.2, ge=0, le=1, description="share of random picks after the initial design")
+    initial: Integer = Field(
+        ge=1, le=1_000_000, description="trials of the initial design, the default first"
+    )
+    random_share: Number = Field(
+        default=0.2, ge=0, le=1, description="share of random picks after the initial design"
+    )
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """The initial design is part of the budget."""
         if self.initial > self.trials:
-            yield ("initial",), f"{self.initial} is more than trials; the largest valid value is {self.trials}"
+            yield (
+                ("initial",),
+                f"{self.initial} is more than trials; the largest valid value is {self.trials}",
+            )
 
 
 class Optimiser(Strict):
@@ -80,7 +89,9 @@ class Optimiser(Strict):
 class Validation(Strict):
     """How winner and default are judged after the search."""
 
-    seeds: Integer = Field(default=10, ge=2, le=10_000, description="fresh seeds, the same for winner and default")
+    seeds: Integer = Field(
+        default=10, ge=2, le=10_000, description="fresh seeds, the same for winner and default"
+    )
 
 
 class Tracking(Strict):
@@ -117,7 +128,9 @@ class Campaign(Strict):
 
     name: Name = Field(description="name of the campaign and of its results folder")
     description: Text = Field(default="no description", description="one line on the campaign")
-    seed: Annotated[Integer, Field(ge=0, le=MAX_SEED)] = Field(default=1, description="seed of everything random")
+    seed: Annotated[Integer, Field(ge=0, le=MAX_SEED)] = Field(
+        default=1, description="seed of everything random"
+    )
     scenarios: list[ScenarioEntry] = Field(min_length=1, max_length=1000, description="what is run where")
     systems: list[SystemEntry] = Field(min_length=1, max_length=1000, description="systems that are tuned")
     budget: Annotated[Budget, BeforeValidator(_with_preset)] = Field(
@@ -136,7 +149,10 @@ class Campaign(Strict):
             seen: list[BaseModel] = []
             for number, entry in enumerate(entries):
                 if entry in seen:
-                    yield (key, number), f"is the same as {key}[{seen.index(entry)}]; leave one of the two out"
+                    yield (
+                        (key, number),
+                        f"is the same as {key}[{seen.index(entry)}]; leave one of the two out",
+                    )
                 seen.append(entry)
 
     def cells(self) -> list[Cell]:
@@ -222,7 +238,9 @@ def fit_mistake(footprint_bytes: int, ratio: str, page_bytes: int, machine: Mach
     """
     fast = fast_tier_bytes(footprint_bytes, ratio, page_bytes)
     if fast == 0:
-        return f"{ratio} of {footprint_bytes / 2**30:.2f} GiB is less than one page of {format_size(page_bytes)}"
+        return (
+            f"{ratio} of {footprint_bytes / 2**30:.2f} GiB is less than one page of {format_size(page_bytes)}"
+        )
     room = machine.tiers[0].capacity_bytes
     if fast > room:
         return (
@@ -258,7 +276,10 @@ def _cross_file_mistakes(campaign: Campaign) -> Iterator[tuple[Place, str]]:
     for number, entry in enumerate(campaign.systems):
         if entry.system not in known:
             near = nearest(entry.system, known)
-            yield ("systems", number, "system"), f"there is no system '{entry.system}'; did you mean '{near}'?"
+            yield (
+                ("systems", number, "system"),
+                f"there is no system '{entry.system}'; did you mean '{near}'?",
+            )
             continue
         try:
             space = campaign.space(entry.space)
@@ -300,10 +321,16 @@ def _scenario_mistakes(campaign: Campaign, scenario: ScenarioEntry) -> Iterator[
     threads = scenario.threads or workload.threads
     streams = workload.sim.streams
     if streams is not None and threads != workload.threads:
-        yield ("threads",), f"{threads} is not what the streams of {workload.name} add up to; the valid value is {workload.threads}"
+        yield (
+            ("threads",),
+            f"{threads} is not what the streams of {workload.name} add up to; the valid value is {workload.threads}",
+        )
     if threads > machine.cores:
         what = f"{threads}" if scenario.threads else f"{threads}, from the workload {workload.name},"
-        yield ("threads",), f"{what} is more than the cores of {machine.name}; the largest valid value is {machine.cores}"
+        yield (
+            ("threads",),
+            f"{what} is more than the cores of {machine.name}; the largest valid value is {machine.cores}",
+        )
     for number, entry in enumerate(scenario.contention):
         if entry.tier >= len(machine.tiers):
             yield (

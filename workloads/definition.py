@@ -19,6 +19,11 @@ MAX_SEED = 2**53 - 1
 
 FROM_MACHINE = "from-machine"
 
+MOST_EDGES = 16 << 24
+"""Most edges that are generated, about 8 GB while a graph is built."""
+
+MOST_TABLE_BYTES = 8 * 2**30
+
 Seed = Annotated[Integer, Field(ge=0, le=MAX_SEED)]
 
 
@@ -32,7 +37,9 @@ def _llc(value: object) -> object:
 
 
 Llc = Annotated[
-    int | str, BeforeValidator(_llc), WithJsonSchema({"type": ["integer", "string"], "examples": [FROM_MACHINE]})
+    int | str,
+    BeforeValidator(_llc),
+    WithJsonSchema({"type": ["integer", "string"], "examples": [FROM_MACHINE]}),
 ]
 
 
@@ -40,9 +47,21 @@ class GraphRecord(Strict):
     """A graph that is generated here, and how its kernel is run on it."""
 
     graph: Literal["kron", "uniform"] = Field(description="kron (skewed degrees) or uniform")
-    scale: Integer = Field(ge=8, le=26, description="2^scale vertices are generated here")
-    degree: Integer = Field(ge=1, le=256, description="average degree before edges are mirrored")
+    scale: Integer = Field(ge=10, le=24, description="2^scale vertices are generated here")
+    degree: Integer = Field(
+        default=16, ge=1, le=16_384, description="edges per vertex before they are mirrored"
+    )
     seed: Seed = Field(default=1, description="seed of the graph")
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """The graph fits in memory while it is built."""
+        most = MOST_EDGES >> self.scale
+        if self.degree > most:
+            yield (
+                ("degree",),
+                f"{self.degree} at scale {self.scale} takes more memory than is used to record; the largest valid"
+                f" value is {most}",
+            )
 
 
 class BcRecord(GraphRecord):
@@ -56,7 +75,7 @@ class PrRecord(GraphRecord):
     """PageRank, pulling."""
 
     kernel: Literal["pr"] = Field(description="bc, pr or gups")
-    iterations: Integer = Field(default=5, ge=1, le=1000, description="sweeps over all edges")
+    iterations: Integer = Field(ge=1, le=1000, description="sweeps over all edges")
 
 
 class GupsRecord(Strict):
@@ -67,11 +86,23 @@ class GupsRecord(Strict):
     hot_bytes: Size = Field(description="hot part of the table, such as 32MiB")
     hot_share: Number = Field(default=0.9, ge=0, le=1, description="share of updates that go to the hot part")
     updates: Integer = Field(ge=1, le=10**10, description="updates in the recorded run")
-    moves: Integer = Field(default=0, ge=0, le=1000, description="how often the hot part moves during the run")
+    moves: Integer = Field(
+        default=0,
+        ge=0,
+        le=64,
+        description="how often a quarter of the hot part moves on, evenly spaced over the run",
+    )
     seed: Seed = Field(default=1, description="seed of the updates")
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
-        """The hot part fits in the table."""
+        """The table fits in memory, the hot part in the table."""
+        if not 2**20 <= self.table_bytes <= MOST_TABLE_BYTES:
+            near = format_size(min(max(self.table_bytes, 2**20), MOST_TABLE_BYTES))
+            yield (
+                ("table_bytes",),
+                f"{format_size(self.table_bytes)} is outside 1MiB to 8GiB, what is recorded; the nearest valid size"
+                f" is {near} (carry.table_bytes may be larger)",
+            )
         if self.hot_bytes > self.table_bytes:
             limit = format_size(self.table_bytes)
             yield (
@@ -86,9 +117,13 @@ Record = Annotated[BcRecord | PrRecord | GupsRecord, Field(discriminator="kernel
 class Carry(Strict):
     """The input that the recorded run stands for."""
 
-    scale: Integer | None = Field(default=None, ge=8, le=36, description="scale of the graph; absent: as recorded")
+    scale: Integer | None = Field(
+        default=None, ge=10, le=36, description="scale of the graph; absent: as recorded"
+    )
     table_bytes: Size | None = Field(default=None, description="size of the table; absent: as recorded")
-    hot_bytes: Size | None = Field(default=None, description="size of the hot part; absent: it grows with the table")
+    hot_bytes: Size | None = Field(
+        default=None, description="size of the hot part; absent: it grows with the table"
+    )
     llc_bytes: Llc = Field(
         default=FROM_MACHINE, description="last-level cache of the carried run: from-machine or a size"
     )
@@ -161,13 +196,18 @@ class Workload(Strict):
     metric: Metric = Field(description="what campaigns improve: name and direction")
     threads: Integer = Field(ge=1, le=4096, description="threads of the application")
     sim: Sim = Field(description="how the workload is simulated")
-    host: dict[str, Any] = Field(default={}, max_length=0, description="how the workload runs on a host; empty for now")
+    host: dict[str, Any] = Field(
+        default={}, max_length=0, description="how the workload runs on a host; empty for now"
+    )
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Streams say themselves how many threads run."""
         streams = self.sim.streams
         if streams is not None and streams.threads != self.threads:
-            yield ("threads",), f"{self.threads} is not what the streams add up to; the valid value is {streams.threads}"
+            yield (
+                ("threads",),
+                f"{self.threads} is not what the streams add up to; the valid value is {streams.threads}",
+            )
 
     @property
     def footprint_bytes(self) -> int | None:
@@ -198,7 +238,13 @@ def _engine_mistakes(workload: Workload) -> Iterator[tuple[Place, str]]:
         near = nearest(given.name, (name for name, direction in known.items() if direction))
         yield ("metric", "name"), f"'{given.name}' is not measured; did you mean '{near}'?"
     elif known[given.name] and known[given.name] != given.direction:
-        yield ("metric", "direction"), f"{given.name} gets better the other way; the valid value is {known[given.name]}"
+        yield (
+            ("metric", "direction"),
+            f"{given.name} gets better the other way; the valid value is {known[given.name]}",
+        )
     elif not known[given.name]:
         near = nearest(given.name, (name for name, direction in known.items() if direction))
-        yield ("metric", "name"), f"{given.name} is neither better high nor low; the nearest that is: '{near}'"
+        yield (
+            ("metric", "name"),
+            f"{given.name} is neither better high nor low; the nearest that is: '{near}'",
+        )

@@ -20,20 +20,27 @@ class UniformLaw(Strict):
     """All pages of a part of the object alike."""
 
     kind: Literal["uniform"] = Field(description="popularity law")
-    from_: Fraction = Field(default=0, alias="from", description="start of the part, as a fraction of the object")
+    from_: Fraction = Field(
+        default=0, alias="from", description="start of the part, as a fraction of the object"
+    )
     to: Fraction = Field(default=1, description="end of the part, as a fraction of the object")
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """The part is not empty."""
         if self.to <= self.from_:
-            yield ("to",), f"{self.to:g} does not lie above 'from', {self.from_:g}; the largest valid value is 1"
+            yield (
+                ("to",),
+                f"{self.to:g} does not lie above 'from', {self.from_:g}; the largest valid value is 1",
+            )
 
 
 class PiecesLaw(Strict):
     """Parts with given weights, uniform inside each."""
 
     kind: Literal["pieces"] = Field(description="popularity law")
-    edges: list[Fraction] = Field(min_length=2, description="ascending fractions from 0 to 1, one more than weights")
+    edges: list[Fraction] = Field(
+        min_length=2, description="ascending fractions from 0 to 1, one more than weights"
+    )
     weights: list[PerOp] = Field(min_length=1, description="relative weight of each part")
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
@@ -46,7 +53,10 @@ class PiecesLaw(Strict):
             if edge <= before:
                 yield ("edges", number), f"{edge:g} does not lie above {before:g}, the edge before"
         if len(self.weights) != len(self.edges) - 1:
-            yield ("weights",), f"has {len(self.weights)} entries; {len(self.edges)} edges take {len(self.edges) - 1}"
+            yield (
+                ("weights",),
+                f"has {len(self.weights)} entries; {len(self.edges)} edges take {len(self.edges) - 1}",
+            )
         if not any(self.weights):
             yield ("weights",), "holds nothing above 0; give the parts that are used a weight"
 
@@ -84,7 +94,9 @@ class Stream(Strict):
     prefetched_share: Fraction | None = Field(
         default=None, description="share of reads that the prefetcher brings in, instead of the class's value"
     )
-    missed_llc: Flag = Field(default=False, description="whether the reads have already missed the last-level cache")
+    missed_llc: Flag = Field(
+        default=False, description="whether the reads have already missed the last-level cache"
+    )
 
 
 class Group(Strict):
@@ -95,7 +107,9 @@ class Group(Strict):
     ops: Annotated[Number, Field(ge=1, le=1e18)] | None = Field(
         default=None, description="operations of all threads together; absent: as many as fit in the phase"
     )
-    cpu_ns_per_op: Annotated[Number, Field(ge=0, le=1e9)] = Field(description="compute time per operation, caches warm")
+    cpu_ns_per_op: Annotated[Number, Field(ge=0, le=1e9)] = Field(
+        description="compute time per operation, caches warm"
+    )
     streams: list[Stream] = Field(min_length=1, description="memory accesses")
 
 
@@ -126,7 +140,9 @@ class MemoryObject(Strict):
 
     name: Name = Field(description="name of the object, for streams to refer to")
     bytes: Size = Field(description="size, such as 2GiB")
-    scattered: Flag = Field(default=False, description="whether equal popularity is scattered over the object")
+    scattered: Flag = Field(
+        default=False, description="whether equal popularity is scattered over the object"
+    )
 
 
 class Streams(Strict):

@@ -60,7 +60,9 @@ def parse(text: str) -> Document:
         nodes = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise SyntaxProblem(line, f"the character U+{int(error.character):04X} cannot stand in a file") from error
+        raise SyntaxProblem(
+            line, f"the character U+{int(error.character):04X} cannot stand in a file"
+        ) from error
     except yaml.MarkedYAMLError as error:
         raise _in_words(error, text) from error
     except RecursionError as error:
@@ -69,7 +71,9 @@ def parse(text: str) -> Document:
         return Document(None, {(): 1})
     if len(nodes) > 1:
         line = nodes[1].start_mark.line + 1
-        raise SyntaxProblem(line, "a second document starts here; a file holds one, without '---' lines in it")
+        raise SyntaxProblem(
+            line, "a second document starts here; a file holds one, without '---' lines in it"
+        )
     lines: dict[Path, int] = {(): nodes[0].start_mark.line + 1}
     return Document(_build(nodes[0], (), lines, set()), lines)
 
@@ -86,7 +90,9 @@ def _build(node: yaml.Node, path: Path, lines: dict[Path, int], seen: set[int]) 
     if isinstance(node, yaml.ScalarNode):
         return _scalar(node, path)
     if node.tag not in ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"):
-        raise SyntaxProblem(line, f"'{dotted(path)}' has the tag {node.tag}; files use plain values without tags")
+        raise SyntaxProblem(
+            line, f"'{dotted(path)}' has the tag {node.tag}; files use plain values without tags"
+        )
     if isinstance(node, yaml.SequenceNode):
         items = []
         for position, item in enumerate(node.value):
@@ -121,7 +127,9 @@ def _scalar(node: yaml.ScalarNode, path: Path) -> Any:
     if node.style is not None:
         return text
     if node.tag not in _SCALAR_TAGS:
-        raise SyntaxProblem(line, f"'{dotted(path)}' has the tag {node.tag}; files use plain values without tags")
+        raise SyntaxProblem(
+            line, f"'{dotted(path)}' has the tag {node.tag}; files use plain values without tags"
+        )
     if _NULL.fullmatch(text):
         return None
     if _TRUE.fullmatch(text):
@@ -135,7 +143,8 @@ def _scalar(node: yaml.ScalarNode, path: Path) -> Any:
     number = float(text)
     if abs(number) > MAX_INTEGER:
         raise SyntaxProblem(
-            line, f"{dotted(path)}: {shortened(text)} is too large; the largest usable number is {MAX_INTEGER}"
+            line,
+            f"{dotted(path)}: {shortened(text)} is too large; the largest usable number is {MAX_INTEGER}",
         )
     if _INTEGER.fullmatch(text):
         return min(int(text), MAX_INTEGER)
@@ -167,7 +176,8 @@ def _in_words(error: yaml.MarkedYAMLError, text: str) -> SyntaxProblem:
         return SyntaxProblem(line, f"{problem}; write the value out instead (or quote it if the * is meant)")
     if problem.startswith("mapping values are not allowed"):
         return SyntaxProblem(
-            line, "a ':' stands where no key can be; check the indentation above, or quote the text that holds it"
+            line,
+            "a ':' stands where no key can be; check the indentation above, or quote the text that holds it",
         )
     if problem.startswith("could not find expected ':'"):
         return SyntaxProblem(line, "a key without ':' before this line")

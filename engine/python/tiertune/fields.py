@@ -53,7 +53,10 @@ Size = Annotated[
         {
             "anyOf": [
                 {"type": "integer", "minimum": 1},
-                {"type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*(B|kB|MB|GB|TB|KiB|MiB|GiB|TiB)?\s*$"},
+                {
+                    "type": "string",
+                    "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*(B|kB|MB|GB|TB|KiB|MiB|GiB|TiB)?\s*$",
+                },
             ]
         }
     ),
@@ -61,6 +64,8 @@ Size = Annotated[
 """Bytes; written `64GiB`, `13.75MiB`, `96GB` or as a whole number of bytes."""
 
 Ratio = Annotated[
-    str, BeforeValidator(_ratio), WithJsonSchema({"type": "string", "pattern": r"^\s*[0-9]+\s*:\s*[0-9]+\s*$"})
+    str,
+    BeforeValidator(_ratio),
+    WithJsonSchema({"type": "string", "pattern": r"^\s*[0-9]+\s*:\s*[0-9]+\s*$"}),
 ]
 """fast:slow, such as `1:8`."""

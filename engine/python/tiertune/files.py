@@ -84,7 +84,9 @@ def load(
         raise InputError(f"{file}:1: the file is empty; it needs the keys {', '.join(required)}")
     if not isinstance(document.data, dict):
         what = shown(document.data)
-        raise InputError(f"{file}:{document.line(())}: the file holds {what} where keys with values are expected")
+        raise InputError(
+            f"{file}:{document.line(())}: the file holds {what} where keys with values are expected"
+        )
     try:
         loaded = model.model_validate(document.data)
     except ValidationError as error:

@@ -83,9 +83,8 @@ def _explained(details: ErrorDetails, schema: dict[str, Any], data: Any) -> Iter
     elif kind == "missing":
         yield path, f"{key} is missing: {here.get('description', 'a required key')}"
     elif kind == "union_tag_not_found":
-        choices = ", ".join(_tags(here))
         tag = context["discriminator"].strip("'")
-        yield path, f"{dotted((*path, tag))} is missing: one of {choices}"
+        yield path, f"{dotted((*path, tag))} is missing: one of {', '.join(_tags(here))}"
     elif kind == "union_tag_invalid":
         tag = context["discriminator"].strip("'")
         text = _choice(context["tag"], _tags(here))
@@ -148,7 +147,7 @@ def _suggestion(kind: str, value: object) -> str:
     if kind == "bool_type" and str(value).lower() in ("no", "off", "0"):
         return "; the nearest valid value is false"
     if kind == "string_type" and isinstance(value, (bool, int, float)):
-        return f"; put it in quotes: \"{shown(value)}\""
+        return f'; put it in quotes: "{shown(value)}"'
     return ""
 
 

@@ -70,11 +70,11 @@ def parse_ratio(text: str) -> tuple[int, int]:
     """Parts of a `fast:slow` ratio: `parse_ratio("1:8") == (1, 8)`; raises `UnitError`."""
     match = _RATIO.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise UnitError("is not a fast:slow ratio; write two whole numbers, such as \"1:8\"")
+        raise UnitError('is not a fast:slow ratio; write two whole numbers, such as "1:8"')
     fast, slow = int(match["fast"]), int(match["slow"])
     if fast == 0 or slow == 0:
         raise UnitError(
-            f"gives a tier no memory; the nearest valid ratio is \"{max(fast, 1)}:{max(slow, 1)}\""
+            f'gives a tier no memory; the nearest valid ratio is "{max(fast, 1)}:{max(slow, 1)}"'
             " (the systems all-fast and all-slow stand for the two ends)"
         )
     return fast, slow

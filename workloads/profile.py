@@ -1,0 +1,169 @@
+"""Recorded profiles: executed once, kept as Parquet, carried to the workload's input for every campaign.
+
+A profile's file name is the hash of what was asked for, so equal requests share one file and nothing stale is ever
+read. The files are ordinary Parquet: one row per time slice, object, access class and 4 KiB page; what the numbers
+stand for is JSON in the schema metadata under `tiertune.metadata`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tiertune.engine import EngineError, EngineWorkload, record, version
+from tiertune.machines.definition import Machine
+from tiertune.workloads.definition import FROM_MACHINE, GraphRecord, GupsRecord, Workload
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Columns = Mapping[str, "np.ndarray[Any, Any]"]
+Notify = Callable[[str], None]
+
+DEFAULT_PAGE_BYTES = 2 * 2**20
+LEAST_LLC_BYTES = 512
+METADATA_KEY = b"tiertune.metadata"
+DIGEST_KEY = b"tiertune.sha256"
+
+
+class UnreadableProfile(Exception):
+    """A stored profile that is not what was written; the sentence says why."""
+
+
+def profile_for(
+    workload: Workload,
+    machine: Machine,
+    threads: int | None,
+    cache_dir: Path,
+    notify: Notify,
+    *,
+    page_bytes: int = DEFAULT_PAGE_BYTES,
+) -> EngineWorkload:
+    """The workload as the engine runs it, for `threads` threads (None: as the workload says) and pages of `page_bytes`.
+
+    Synthetic streams are built at once. A kernel is executed and recorded the first time, which takes seconds, and
+    read from `cache_dir` afterwards; `notify` gets plain sentences about that. A stored profile that cannot be used
+    is recorded again. Raises `EngineError` when the engine refuses the request.
+    """
+    sim = workload.sim
+    if sim.streams is not None:
+        return EngineWorkload.from_streams(sim.streams.document())
+    threads = threads or workload.threads
+    request = record_request(workload, machine, threads)
+    carry = {
+        **sim.carry.model_dump(mode="json", exclude={"llc_bytes"}, exclude_none=True),
+        "page_bytes": page_bytes,
+    }
+    path = profile_path(cache_dir, workload.name, request)
+    if path.exists():
+        try:
+            columns, metadata = read_profile(path)
+            return EngineWorkload.from_profile(columns, metadata, carry, threads)
+        except (UnreadableProfile, EngineError) as error:
+            notify(f"warning: the stored profile {path} cannot be used ({error}); recording it again")
+    notify(f"recording {workload.name}: {_spelled(request)}")
+    started = time.monotonic()
+    columns, metadata = record(request)
+    loaded = EngineWorkload.from_profile(columns, metadata, carry, threads)
+    took = time.monotonic() - started
+    try:
+        write_profile(path, columns, metadata)
+        notify(
+            f"recorded {workload.name} in {took:.1f} s, kept in {path} ({path.stat().st_size / 1e6:.1f} MB)"
+        )
+    except OSError as error:
+        notify(
+            f"warning: recorded {workload.name} in {took:.1f} s, but {path} cannot be written: {error.strerror}"
+        )
+    return loaded
+
+
+def record_request(workload: Workload, machine: Machine, threads: int) -> dict[str, Any]:
+    """What the engine is asked to execute, with the last-level cache scaled as the footprint is.
+
+    A run that is recorded at a hundredth of its footprint sees a hundredth of the cache, so that the same share of
+    accesses reaches memory.
+    """
+    sim = workload.sim
+    if sim.record is None:
+        raise ValueError(f"workload {workload.name} is made of streams; there is nothing to record")
+    llc_bytes = machine.llc_bytes if sim.carry.llc_bytes == FROM_MACHINE else int(sim.carry.llc_bytes)
+    scaled = max(round(llc_bytes * _recorded_share(workload)), LEAST_LLC_BYTES)
+    request = {**sim.record.model_dump(mode="json"), "llc_bytes": scaled}
+    if isinstance(sim.record, GupsRecord):
+        request["threads"] = threads
+    return request
+
+
+def profile_path(cache_dir: Path, name: str, request: Mapping[str, Any]) -> Path:
+    """Where the profile of `request` is kept."""
+    text = json.dumps([dict(request), version()], sort_keys=True, separators=(",", ":"))
+    return cache_dir / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.parquet"
+
+
+def write_profile(path: Path, columns: Columns, metadata: str) -> None:
+    """Writes a profile as Parquet; the file appears whole or not at all. Raises `OSError`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({name: pa.array(values) for name, values in columns.items()})
+    table = table.replace_schema_metadata(
+        {METADATA_KEY: metadata.encode(), DIGEST_KEY: _digest(columns, metadata).encode()}
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=".part", dir=path.parent)
+    os.close(handle)
+    try:
+        pq.write_table(table, temporary, compression="zstd")
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_profile(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
+    """Columns and metadata as they were written; raises `UnreadableProfile`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+        stored = table.schema.metadata or {}
+        metadata = stored[METADATA_KEY].decode()
+        columns = {name: table.column(name).to_numpy() for name in table.column_names}
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise UnreadableProfile(str(error).splitlines()[0].rstrip(".")) from error
+    except KeyError as error:
+        raise UnreadableProfile("it holds no tiertune.metadata") from error
+    if stored.get(DIGEST_KEY, b"").decode(errors="replace") != _digest(columns, metadata):
+        raise UnreadableProfile("its content does not match its checksum")
+    return columns, metadata
+
+
+def _digest(columns: Columns, metadata: str) -> str:
+    digest = hashlib.sha256(metadata.encode())
+    for name in sorted(columns):
+        values = columns[name]
+        digest.update(f"\n{name} {values.dtype.str} {len(values)}\n".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
+
+
+def _recorded_share(workload: Workload) -> float:
+    """Recorded over carried footprint: graphs grow with their vertices, GUPS with its table."""
+    record_, carry = workload.sim.record, workload.sim.carry
+    if isinstance(record_, GraphRecord) and carry.scale is not None:
+        return float(2.0 ** (record_.scale - carry.scale))
+    if isinstance(record_, GupsRecord) and carry.table_bytes is not None:
+        return record_.table_bytes / carry.table_bytes
+    return 1.0
+
+
+def _spelled(request: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in request.items())
