@@ -1,0 +1,50 @@
+"""Where the checkout and its Python modules are, for tests that read sources instead of running them."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "engine" / "python" / "tiertune"
+LINKED_FOLDERS = ("adapters", "campaigns", "machines", "spaces", "tuner", "workloads")
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every Python module of the product by its full name (`tiertune.tuner.trial`), in sorted order."""
+    found: dict[str, Path] = {}
+    for folder, prefix in [(PACKAGE, "tiertune"), *((ROOT / n, f"tiertune.{n}") for n in LINKED_FOLDERS)]:
+        pattern = "*.py" if folder == PACKAGE else "**/*.py"
+        for path in sorted(folder.glob(pattern)):
+            parts = path.relative_to(folder).with_suffix("").parts
+            name = ".".join((prefix, *(part for part in parts if part != "__init__")))
+            found[name] = path
+    return dict(sorted(found.items()))
+
+
+@cache
+def imports(module: str) -> frozenset[str]:
+    """Every module that `module` imports, anywhere in its file (also inside functions and for types only).
+
+    `from a import b` counts as `a.b` where that is a module of ours, otherwise as `a`.
+    Raises ValueError for a relative import, which would hide its target from the rules.
+    """
+    tree = ast.parse(modules()[module].read_text(encoding="utf-8"))
+    targets: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            targets.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level or node.module is None:
+                raise ValueError(f"{module} line {node.lineno}: relative import")
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                targets.add(full if full in modules() else node.module)
+    return frozenset(targets)
+
+
+def own_imports(module: str) -> frozenset[str]:
+    """The part of `imports` that is ours, by full module name."""
+    return frozenset(t for t in imports(module) if t == "tiertune" or t.startswith("tiertune."))
