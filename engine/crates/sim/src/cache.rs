@@ -2,87 +2,87 @@
 
 use crate::workload::{LINE_BYTES, Object, Popularity, Stream};
 
-/// Share of each stream's reads that hit a cache of `llc_bytes`, by Che's approximation (Che, Tung
-/// and Wang, JSAC 2002): a line stays in an LRU cache for a characteristic time T, the same for
-/// all lines, so that the expected number of lines touched within T fills the cache.
+/// Share of reads that hit a cache of `llc_bytes`, by stream and piece of its object (sweeps: one
+/// figure), by Che's approximation (Che, Tung and Wang, JSAC 2002): a line stays in an LRU cache
+/// for a characteristic time T, the same for all lines, such that the expected number of lines
+/// touched within T fills the cache.
 ///
 /// `reads_per_ns` are the streams' rates. Recorded streams (`missed_llc`) are past the cache.
 #[must_use]
-pub fn hit_shares(streams: &[Stream], objects: &[Object], reads_per_ns: &[f64], page_bytes: u64, llc_bytes: u64) -> Vec<f64> {
+pub fn hit_shares(
+    streams: &[Stream],
+    objects: &[Object],
+    reads_per_ns: &[f64],
+    page_bytes: u64,
+    llc_bytes: u64,
+) -> Vec<Vec<f64>> {
     let lines_per_page = page_bytes as f64 / LINE_BYTES;
-    let capacity = llc_bytes as f64 / LINE_BYTES;
-    let mut lines: Vec<CachedLines> = Vec::new();
-    for (index, object) in objects.iter().enumerate() {
-        let mut pieces: Vec<CachedLines> = object
-            .edges
-            .windows(2)
-            .map(|e| CachedLines { lines: f64::from(e[1] - e[0]) * lines_per_page, rate: 0.0, sweeps: vec![] })
-            .collect();
-        for (stream, rate) in streams.iter().zip(reads_per_ns).filter(|(s, _)| s.object == index && !s.missed_llc) {
-            match &stream.popularity {
-                Popularity::Stationary { density, .. } => {
-                    for (piece, density) in pieces.iter_mut().zip(density) {
-                        piece.rate += rate * f64::from(*density) / lines_per_page;
-                    }
-                }
-                Popularity::Sweep => {
-                    let pass_ns = f64::from(object.pages) * lines_per_page / rate.max(1e-300);
-                    pieces.iter_mut().for_each(|p| p.sweeps.push(pass_ns));
-                }
-            }
-        }
-        lines.extend(pieces.into_iter().filter(|p| p.rate > 0.0 || !p.sweeps.is_empty()));
-    }
-    let filled = |t: f64| lines.iter().map(|l| l.lines * l.resident(t)).sum::<f64>();
-    // Everything fits: after the first touch nothing misses.
-    let time = if lines.iter().map(|l| l.lines).sum::<f64>() <= capacity {
-        f64::INFINITY
-    } else {
-        let (mut low, mut high) = (0.0f64, 1.0f64);
-        while filled(high) < capacity {
-            high *= 2.0;
-        }
-        for _ in 0..60 {
-            let middle = 0.5 * (low + high);
-            if filled(middle) < capacity { low = middle } else { high = middle }
-        }
-        0.5 * (low + high)
-    };
-    let share = |stream: &Stream, rate: f64| -> f64 {
-        if stream.missed_llc {
-            return 0.0;
-        }
-        let object = &objects[stream.object];
-        // Who else touches the stream's pages keeps them cached as well.
-        let total_rate = |piece: usize| {
-            streams
-                .iter()
-                .zip(reads_per_ns)
-                .filter(|(s, _)| s.object == stream.object && !s.missed_llc)
-                .map(|(s, r)| match &s.popularity {
-                    Popularity::Stationary { density, .. } => r * f64::from(density[piece]) / lines_per_page,
-                    Popularity::Sweep => 0.0,
-                })
-                .sum::<f64>()
-        };
-        match &stream.popularity {
-            Popularity::Stationary { density, .. } => object
+    let cached: Vec<Vec<CachedLines>> = objects
+        .iter()
+        .enumerate()
+        .map(|(index, object)| {
+            let mut pieces: Vec<CachedLines> = object
                 .edges
                 .windows(2)
-                .zip(density)
-                .enumerate()
-                .filter(|(_, (_, d))| **d > 0.0)
-                .map(|(piece, (e, d))| {
-                    f64::from(e[1] - e[0]) * f64::from(*d) * (1.0 - (-total_rate(piece) * time).exp())
-                })
-                .sum(),
+                .map(|e| CachedLines { lines: f64::from(e[1] - e[0]) * lines_per_page, rate: 0.0, sweeps: vec![] })
+                .collect();
+            for (stream, rate) in streams.iter().zip(reads_per_ns).filter(|(s, _)| s.object == index && !s.missed_llc) {
+                match &stream.popularity {
+                    Popularity::Stationary { density, .. } => {
+                        for (piece, density) in pieces.iter_mut().zip(density) {
+                            piece.rate += rate * f64::from(*density) / lines_per_page;
+                        }
+                    }
+                    Popularity::Sweep => {
+                        let pass_ns = pass_time_ns(object, *rate, lines_per_page);
+                        pieces.iter_mut().for_each(|p| p.sweeps.push(pass_ns));
+                    }
+                }
+            }
+            pieces
+        })
+        .collect();
+    let time = characteristic_time(&cached, llc_bytes as f64 / LINE_BYTES);
+    let hits = |stream: &Stream, rate: f64| -> Vec<f64> {
+        let pieces = &cached[stream.object];
+        match &stream.popularity {
+            _ if stream.missed_llc => vec![0.0; pieces.len()],
+            // A line that somebody touched within T is there, whoever it was.
+            Popularity::Stationary { .. } => pieces.iter().map(|p| p.resident(time)).collect(),
             Popularity::Sweep => {
-                let pass_ns = f64::from(object.pages) * lines_per_page / rate.max(1e-300);
-                if pass_ns <= time { 1.0 } else { 0.0 }
+                let again = pass_time_ns(&objects[stream.object], rate, lines_per_page) <= time;
+                vec![f64::from(u8::from(again))]
             }
         }
     };
-    streams.iter().zip(reads_per_ns).map(|(s, r)| share(s, *r)).collect()
+    streams.iter().zip(reads_per_ns).map(|(s, r)| hits(s, *r)).collect()
+}
+
+fn pass_time_ns(object: &Object, reads_per_ns: f64, lines_per_page: f64) -> f64 {
+    f64::from(object.pages) * lines_per_page / reads_per_ns.max(1e-300)
+}
+
+/// The time within which the lines touched fill `capacity_lines`; infinite when all of them fit.
+fn characteristic_time(cached: &[Vec<CachedLines>], capacity_lines: f64) -> f64 {
+    let lines: Vec<&CachedLines> =
+        cached.iter().flatten().filter(|p| p.rate > 0.0 || !p.sweeps.is_empty()).collect();
+    if lines.iter().map(|l| l.lines).sum::<f64>() <= capacity_lines {
+        return f64::INFINITY;
+    }
+    let filled = |t: f64| lines.iter().map(|l| l.lines * l.resident(t)).sum::<f64>();
+    let (mut low, mut high) = (0.0f64, 1.0f64);
+    while filled(high) < capacity_lines {
+        high *= 2.0;
+    }
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        if filled(middle) < capacity_lines {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    0.5 * (low + high)
 }
 
 struct CachedLines {
@@ -96,6 +96,9 @@ struct CachedLines {
 impl CachedLines {
     /// Share of the lines touched within `t`.
     fn resident(&self, t: f64) -> f64 {
+        if t.is_infinite() {
+            return 1.0;
+        }
         let untouched = self.sweeps.iter().fold((-self.rate * t).exp(), |u, pass| u * (1.0 - t / pass).max(0.0));
         1.0 - untouched
     }
@@ -150,9 +153,14 @@ mod tests {
         let workload = Workload::compile(&model, 4096).unwrap();
         let phase = &workload.phases[0];
         let llc_bytes = 8 << 20;
-        let expected = hit_shares(&phase.streams, &workload.objects, &[1.0], 4096, llc_bytes)[0];
-        let Popularity::Stationary { alias, .. } = &phase.streams[0].popularity else { unreachable!() };
+        let Popularity::Stationary { alias, density } = &phase.streams[0].popularity else { unreachable!() };
         let object = &workload.objects[0];
+        let expected: f64 = hit_shares(&phase.streams, &workload.objects, &[1.0], 4096, llc_bytes)[0]
+            .iter()
+            .zip(density)
+            .zip(object.edges.windows(2))
+            .map(|((hit, density), e)| hit * f64::from(*density) * f64::from(e[1] - e[0]))
+            .sum();
         let mut cache = ExplicitCache::new(llc_bytes);
         let mut rng = CounterRng::new(5, &[]);
         let (mut hits, n) = (0u32, 2_000_000u32);

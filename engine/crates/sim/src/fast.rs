@@ -7,19 +7,21 @@
 //! drawn from its stream's law. So the cost of a run grows with samples, copies and slices, not
 //! with accesses.
 
-use tiertune_policy::{CopyMode, CounterRng, Event, Nanos, Sample};
+use tiertune_policy::{CopyMode, CounterRng, Event, Nanos, PageMap, Sample};
 
+use crate::alias::AliasTable;
 use crate::cache::hit_shares;
 use crate::driver::{Driver, RunResult, domain, is_store};
 use crate::error::RunError;
 use crate::latency::{LatencySolver, Traffic};
+use crate::memory::Memory;
 use crate::metrics::Stretch;
 use crate::migration::{Migrator, Step};
 use crate::operation::{Operation, operation_time};
 use crate::sampler::{RecordBudget, ThreadCounters};
 use crate::scenario::{Machine, Request};
 use crate::sweep::Sweep;
-use crate::workload::{LINE_BYTES, Phase, Popularity, Workload};
+use crate::workload::{LINE_BYTES, Object, Phase, Popularity, Stream, Workload};
 
 /// Longest slice when nothing samples or copies: only sweeps then change the rates.
 const QUIET_SLICE_NS: u64 = 50_000_000;
@@ -52,8 +54,10 @@ struct Fast<'w> {
 
 /// What changes while a phase runs.
 struct Progress {
-    /// Share of each stream's reads per tier, `[stream * tiers + tier]`.
+    /// Share of each stream's missed reads per tier, `[stream * tiers + tier]`.
     mass: Vec<f64>,
+    /// Where a stream's missed reads go, if the cache takes enough of them to make a difference.
+    missed: Vec<Option<MissedReads>>,
     /// Share of each stream's reads that miss the last-level cache.
     miss: Vec<f64>,
     /// Positions of sweeps, by stream.
@@ -66,6 +70,25 @@ struct Progress {
     rate: Vec<f64>,
     /// Thread time per operation, by group.
     op_ns: Vec<f64>,
+}
+
+/// The law of the reads that a cache lets through: it holds the hottest lines, so what misses is
+/// flatter than what is read.
+struct MissedReads {
+    density: Vec<f32>,
+    alias: AliasTable,
+}
+
+/// A cache that takes less than this share of a stream's reads leaves its law as it is.
+const NEGLIGIBLE_HITS: f64 = 1e-4;
+
+/// Density of a stream's missed reads, by piece; none for sweeps.
+fn miss_density<'a>(missed: &'a Option<MissedReads>, stream: &'a Stream) -> Option<&'a [f32]> {
+    match (missed, &stream.popularity) {
+        (Some(missed), _) => Some(&missed.density),
+        (None, Popularity::Stationary { density, .. }) => Some(density),
+        (None, Popularity::Sweep) => None,
+    }
 }
 
 impl<'w> Fast<'w> {
@@ -111,6 +134,7 @@ impl<'w> Fast<'w> {
         let tiers = self.machine.tiers.len();
         let mut progress = Progress {
             mass: vec![0.0; phase.streams.len() * tiers],
+            missed: phase.streams.iter().map(|_| None).collect(),
             miss: vec![1.0; phase.streams.len()],
             sweeps: vec![None; phase.streams.len()],
             left: phase.groups.iter().map(|g| g.ops.unwrap_or(f64::INFINITY)).collect(),
@@ -120,36 +144,65 @@ impl<'w> Fast<'w> {
         };
         for group in &phase.groups {
             for s in group.streams.clone() {
-                let object = &self.driver.workload.objects[phase.streams[s].object];
-                match &phase.streams[s].popularity {
-                    Popularity::Stationary { density, .. } => {
-                        for tier in 0..tiers {
-                            let pages = self.driver.memory.piece_pages(phase.streams[s].object, tier);
-                            progress.mass[s * tiers + tier] =
-                                density.iter().zip(pages).map(|(d, n)| f64::from(*d) * f64::from(*n)).sum();
-                        }
-                    }
-                    Popularity::Sweep => progress.sweeps[s] = Some(Sweep::new(object, group.threads)),
+                if let Popularity::Sweep = phase.streams[s].popularity {
+                    let object = &self.driver.workload.objects[phase.streams[s].object];
+                    progress.sweeps[s] = Some(Sweep::new(object, group.threads));
                 }
             }
         }
+        self.weigh(phase, &mut progress);
         if phase.streams.iter().any(|s| !s.missed_llc) {
-            // Rates depend on hits and hits only on the rates' proportions: one round is enough
-            // to get those from latencies.
-            self.place_sweeps(phase, &mut progress);
-            self.solve(phase, &mut progress, 1.0);
-            let mut reads = vec![0.0; phase.streams.len()];
-            for (group, rate) in phase.groups.iter().zip(&progress.rate) {
-                for s in group.streams.clone() {
-                    reads[s] = rate * phase.streams[s].reads_per_op;
-                }
-            }
-            let page_bytes = self.driver.workload.page_bytes;
-            let objects = &self.driver.workload.objects;
-            let hits = hit_shares(&phase.streams, objects, &reads, page_bytes, self.machine.llc_bytes);
-            progress.miss = hits.iter().map(|h| 1.0 - h).collect();
+            self.filter_reads(phase, &mut progress);
+            self.weigh(phase, &mut progress);
         }
         progress
+    }
+
+    /// Works out what the last-level cache lets through.
+    fn filter_reads(&mut self, phase: &Phase, progress: &mut Progress) {
+        // Hits depend on the rates' proportions and the rates on hits: one round from the rates
+        // without a cache is enough to get the proportions.
+        self.place_sweeps(phase, progress);
+        self.solve(phase, progress, 1.0);
+        let mut reads = vec![0.0; phase.streams.len()];
+        for (group, rate) in phase.groups.iter().zip(&progress.rate) {
+            for s in group.streams.clone() {
+                reads[s] = rate * phase.streams[s].reads_per_op;
+            }
+        }
+        let objects = &self.driver.workload.objects;
+        let page_bytes = self.driver.workload.page_bytes;
+        let hits = hit_shares(&phase.streams, objects, &reads, page_bytes, self.machine.llc_bytes);
+        for (s, (stream, hits)) in phase.streams.iter().zip(hits).enumerate() {
+            match &stream.popularity {
+                Popularity::Sweep => progress.miss[s] = 1.0 - hits[0],
+                Popularity::Stationary { density, .. } => {
+                    let edges = objects[stream.object].edges.windows(2).map(|e| f64::from(e[1] - e[0]));
+                    let mass: Vec<f64> =
+                        density.iter().zip(&hits).zip(edges.clone()).map(|((d, h), n)| f64::from(*d) * (1.0 - h) * n).collect();
+                    let miss: f64 = mass.iter().sum();
+                    if miss < 1.0 - NEGLIGIBLE_HITS {
+                        progress.miss[s] = miss;
+                        let density = mass.iter().zip(edges).map(|(m, n)| (m / miss.max(1e-300) / n) as f32).collect();
+                        progress.missed[s] = Some(MissedReads { density, alias: AliasTable::new(&mass) });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds up where the missed reads of stationary streams go.
+    fn weigh(&self, phase: &Phase, progress: &mut Progress) {
+        let tiers = self.machine.tiers.len();
+        for (s, stream) in phase.streams.iter().enumerate() {
+            for tier in 0..tiers {
+                let pages = self.driver.memory.piece_pages(stream.object, tier);
+                if let Some(density) = miss_density(&progress.missed[s], stream) {
+                    progress.mass[s * tiers + tier] =
+                        density.iter().zip(pages).map(|(d, n)| f64::from(*d) * f64::from(*n)).sum();
+                }
+            }
+        }
     }
 
     /// Share of sweeps' windows per tier.
@@ -338,7 +391,14 @@ impl<'w> Fast<'w> {
                 rest -= visible[i];
                 left -= count;
                 self.samples.reserve(count as usize);
-                draw_pages(&self.driver, phase, s, &progress.sweeps[s], count, event, rng, &mut self.samples);
+                let source = match (&progress.missed[s], &phase.streams[s].popularity, &progress.sweeps[s]) {
+                    (Some(missed), _, _) if !is_store(event) => Source::Law(&missed.alias),
+                    (_, Popularity::Stationary { alias, .. }, _) => Source::Law(alias),
+                    (_, Popularity::Sweep, Some(sweep)) => Source::Window(sweep),
+                    (_, Popularity::Sweep, None) => unreachable!("begin() gives every sweep a position"),
+                };
+                let object = &self.driver.workload.objects[phase.streams[s].object];
+                draw_pages(&source, object, &self.driver.memory, count, event, rng, &mut self.samples);
             }
         }
     }
@@ -354,7 +414,8 @@ impl<'w> Fast<'w> {
         };
         let mode = self.driver.migrator.mechanics().mode;
         let objects = &self.driver.workload.objects;
-        let Progress { mass, debt_ns, rate, miss, .. } = progress;
+        let Progress { mass, debt_ns, op_ns, miss, left, missed, .. } = progress;
+        let share = self.core_share(phase.groups.iter().map(|g| g.threads).sum());
         let on_step = |step: &Step| match step {
             Step::Begun(copying) => {
                 let index = objects.partition_point(|o| o.first_page <= copying.request.page) - 1;
@@ -377,8 +438,12 @@ impl<'w> Fast<'w> {
                             }
                         })
                         .sum();
-                    // A thread that touches the page waits for the rest of the copy.
-                    let per_thread = rate[g] * touches / f64::from(group.threads);
+                    // A thread that touches the page waits for the rest of the copy. Until then it
+                    // runs at full speed: the average rate has the waiting in it already.
+                    if left[g] <= 0.0 {
+                        continue;
+                    }
+                    let per_thread = share / op_ns[g] * touches;
                     if per_thread > 0.0 {
                         let waited = blocked_ns + (-per_thread * blocked_ns).exp_m1() / per_thread;
                         debt_ns[g] += f64::from(group.threads) * waited.max(0.0);
@@ -387,7 +452,7 @@ impl<'w> Fast<'w> {
             }
             Step::Moved { object, piece, from, to } => {
                 for (s, stream) in phase.streams.iter().enumerate().filter(|(_, s)| s.object == *object) {
-                    if let Popularity::Stationary { density, .. } = &stream.popularity {
+                    if let Some(density) = miss_density(&missed[s], stream) {
                         let moved = f64::from(density[*piece]);
                         let from = &mut mass[s * tiers + usize::from(*from)];
                         *from = (*from - moved).max(0.0);
@@ -400,39 +465,35 @@ impl<'w> Fast<'w> {
     }
 }
 
-/// `count` records of stream `s`.
-#[allow(clippy::too_many_arguments)]
+/// Where a record's page comes from.
+enum Source<'a> {
+    /// A law over pieces.
+    Law(&'a AliasTable),
+    /// What a sweep has just gone through.
+    Window(&'a Sweep),
+}
+
+/// Draws `count` records.
 fn draw_pages(
-    driver: &Driver<'_>,
-    phase: &Phase,
-    s: usize,
-    sweep: &Option<Sweep>,
+    source: &Source<'_>,
+    object: &Object,
+    memory: &Memory,
     count: u64,
     event: Event,
     rng: &mut CounterRng,
     into: &mut Vec<Sample>,
 ) {
-    use tiertune_policy::PageMap;
-    let stream = &phase.streams[s];
-    let object = &driver.workload.objects[stream.object];
-    match (&stream.popularity, sweep) {
-        (Popularity::Stationary { alias, .. }, _) => {
-            for _ in 0..count {
+    for _ in 0..count {
+        let page = match source {
+            Source::Law(alias) => {
                 let bits = rng.next_u64();
                 let piece = alias.draw((bits >> 32) as u32);
                 let (from, to) = (object.edges[piece], object.edges[piece + 1]);
-                let offset = ((bits & 0xffff_ffff) * u64::from(to - from)) >> 32;
-                let page = object.page_at(from + offset as u32);
-                into.push(Sample { page, tier: driver.memory.tier_of(page), event });
+                object.page_at(from + (((bits & 0xffff_ffff) * u64::from(to - from)) >> 32) as u32)
             }
-        }
-        (Popularity::Sweep, Some(sweep)) => {
-            for _ in 0..count {
-                let page = sweep.draw(object, rng);
-                into.push(Sample { page, tier: driver.memory.tier_of(page), event });
-            }
-        }
-        (Popularity::Sweep, None) => unreachable!("begin() gives every sweep a position"),
+            Source::Window(sweep) => sweep.draw(object, rng),
+        };
+        into.push(Sample { page, tier: memory.tier_of(page), event });
     }
 }
 
