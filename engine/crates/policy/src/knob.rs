@@ -168,7 +168,11 @@ impl Knob {
                     return Ok(Value::Int(given as i64));
                 }
                 if given.fract() != 0.0 || given < *min as f64 || given > *max as f64 || given.is_nan() {
-                    let nearest = if given.is_nan() { *min } else { (given.round() as i64).clamp(*min, *max) };
+                    let nearest = if given.is_nan() {
+                        *min
+                    } else {
+                        (given.round() as i64).clamp(*min, *max)
+                    };
                     return Err(invalid(self.expected(), nearest.to_string()));
                 }
                 Ok(Value::Int(given as i64))
@@ -219,7 +223,9 @@ pub fn resolve(system: &str, knobs: &[Knob], config: &Config) -> Result<Config, 
             return Err(KnobError::Unknown {
                 system: system.to_string(),
                 key: key.clone(),
-                nearest: nearest(key, knobs.iter().map(|k| k.name)).unwrap_or("none: it has no knobs").to_string(),
+                nearest: nearest(key, knobs.iter().map(|k| k.name))
+                    .unwrap_or("none: it has no knobs")
+                    .to_string(),
             });
         }
     }

@@ -15,6 +15,7 @@ pub mod notier;
 pub mod page_list;
 pub mod policy;
 pub mod random;
+pub mod rate_limit;
 pub mod registry;
 
 pub use knob::{Config, Knob, KnobError, KnobKind, Value};

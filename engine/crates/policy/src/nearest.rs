@@ -3,7 +3,9 @@
 /// The candidate with the smallest edit distance to `given`; `None` when there is no candidate.
 #[must_use]
 pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    candidates.into_iter().min_by_key(|candidate| edit_distance(given, candidate))
+    candidates
+        .into_iter()
+        .min_by_key(|candidate| edit_distance(given, candidate))
 }
 
 fn edit_distance(a: &str, b: &str) -> usize {

@@ -1,42 +1,55 @@
-//! FIFO lists of pages, threaded through the per-page entries themselves.
+//! FIFO lists of pages, threaded through one table of links.
 //!
-//! A page is in at most one list at a time, so its two links live in its entry and a list is three
-//! words. Every operation takes the slice of entries; none allocates, and all but iteration are
-//! O(1), which the millions of moves between hot and cold lists in a trial need.
+//! A page is in at most one list at a time, so all lists share a table with two links per page and
+//! a list is a few words. No operation allocates and all but iteration are O(1), which the millions
+//! of moves between lists in a trial need. The table starts as untouched zero pages of the
+//! operating system: pages that no list ever holds cost no memory.
 
 use crate::policy::Page;
 
 /// "No page": ends a list.
 pub const NIL: Page = Page::MAX;
 
-/// The neighbours of a page in its list.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Links {
-    /// The page that was queued before it, or [`NIL`].
-    pub previous: Page,
-    /// The page that was queued after it, or [`NIL`].
-    pub next: Page,
+const PREVIOUS: usize = 0;
+const NEXT: usize = 1;
+
+/// The links of every page.
+#[derive(Debug, Clone)]
+pub struct Links(Vec<[Page; 2]>);
+
+impl Links {
+    /// Links for pages `0..pages`.
+    #[must_use]
+    pub fn new(pages: u32) -> Self {
+        Self(vec![[0; 2]; pages as usize])
+    }
 }
 
-/// A per-page entry that carries [`Links`].
-pub trait Linked {
-    /// The links.
-    fn links(&self) -> &Links;
-    /// The links, to change.
-    fn links_mut(&mut self) -> &mut Links;
-}
-
-/// A list: the oldest page in front, new pages at the back.
+/// A list: the oldest page in front, new pages at the back, and at most one walk that is resumed
+/// where it stopped however the list has changed since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageList {
     front: Page,
     back: Page,
     len: u32,
+    walk: Option<Walk>,
+}
+
+/// The rest of a walk: from `next` to `last`, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Walk {
+    next: Page,
+    last: Page,
 }
 
 impl Default for PageList {
     fn default() -> Self {
-        Self { front: NIL, back: NIL, len: 0 }
+        Self {
+            front: NIL,
+            back: NIL,
+            len: 0,
+            walk: None,
+        }
     }
 }
 
@@ -45,12 +58,6 @@ impl PageList {
     #[must_use]
     pub fn front(&self) -> Page {
         self.front
-    }
-
-    /// The newest page, or [`NIL`].
-    #[must_use]
-    pub fn back(&self) -> Page {
-        self.back
     }
 
     /// How many pages it holds.
@@ -66,36 +73,67 @@ impl PageList {
     }
 
     /// Appends `page`, which must be in no list.
-    pub fn push_back<N: Linked>(&mut self, entries: &mut [N], page: Page) {
-        *entries[page as usize].links_mut() = Links { previous: self.back, next: NIL };
+    pub fn push_back(&mut self, links: &mut Links, page: Page) {
+        links.0[page as usize] = [self.back, NIL];
         match self.back {
             NIL => self.front = page,
-            back => entries[back as usize].links_mut().next = page,
+            back => links.0[back as usize][NEXT] = page,
         }
         self.back = page;
         self.len += 1;
     }
 
-    /// Takes `page` out; it must be in this list.
-    pub fn remove<N: Linked>(&mut self, entries: &mut [N], page: Page) {
-        let Links { previous, next } = *entries[page as usize].links();
+    /// Takes `page` out; it must be in this list. A walk that was to end with it ends before it.
+    pub fn remove(&mut self, links: &mut Links, page: Page) {
+        let [previous, next] = links.0[page as usize];
         match previous {
             NIL => self.front = next,
-            previous => entries[previous as usize].links_mut().next = next,
+            previous => links.0[previous as usize][NEXT] = next,
         }
         match next {
             NIL => self.back = previous,
-            next => entries[next as usize].links_mut().previous = previous,
+            next => links.0[next as usize][PREVIOUS] = previous,
         }
         self.len -= 1;
+        if let Some(walk) = &mut self.walk {
+            match (walk.next == page, walk.last == page) {
+                (true, true) => self.walk = None,
+                (true, false) => walk.next = next,
+                (false, true) => walk.last = previous,
+                (false, false) => {}
+            }
+        }
+    }
+
+    /// The next page of the walk under way, [`NIL`] when none is. Pages appended after
+    /// [`PageList::start_walk`] are not part of it.
+    #[must_use]
+    pub fn walk_next(&self) -> Page {
+        self.walk.map_or(NIL, |walk| walk.next)
+    }
+
+    /// Starts a walk over what the list holds now, unless one is under way.
+    pub fn start_walk(&mut self) {
+        if self.walk.is_none() && !self.is_empty() {
+            self.walk = Some(Walk {
+                next: self.front,
+                last: self.back,
+            });
+        }
+    }
+
+    /// Steps past [`PageList::walk_next`], leaving it in its place.
+    pub fn walk_past(&mut self, links: &Links) {
+        self.walk = self.walk.filter(|walk| walk.next != walk.last).map(|walk| {
+            let next = links.0[walk.next as usize][NEXT];
+            Walk { next, ..walk }
+        });
     }
 
     /// The pages from front to back.
-    pub fn iter<'a, N: Linked>(&self, entries: &'a [N]) -> impl Iterator<Item = Page> + 'a {
-        std::iter::successors((self.front != NIL).then_some(self.front), move |page| {
-            let next = entries[*page as usize].links().next;
-            (next != NIL).then_some(next)
-        })
+    pub fn iter<'a>(&self, links: &'a Links) -> impl Iterator<Item = Page> + 'a {
+        let page = |page: Page| (page != NIL).then_some(page);
+        std::iter::successors(page(self.front), move |at| page(links.0[*at as usize][NEXT]))
     }
 }
 
@@ -103,40 +141,72 @@ impl PageList {
 mod tests {
     use super::*;
 
-    #[derive(Clone, Default)]
-    struct Entry(Links);
-
-    impl Linked for Entry {
-        fn links(&self) -> &Links {
-            &self.0
-        }
-        fn links_mut(&mut self) -> &mut Links {
-            &mut self.0
-        }
+    fn list_of(pages: std::ops::Range<Page>) -> (PageList, Links) {
+        let (mut list, mut links) = (PageList::default(), Links::new(pages.end));
+        pages.for_each(|page| list.push_back(&mut links, page));
+        (list, links)
     }
 
-    fn pages(list: &PageList, entries: &[Entry]) -> Vec<Page> {
-        list.iter(entries).collect()
+    fn pages(list: &PageList, links: &Links) -> Vec<Page> {
+        list.iter(links).collect()
     }
 
     #[test]
     fn keeps_the_order_of_arrival_through_removals_anywhere() {
-        let mut entries = vec![Entry::default(); 6];
-        let mut list = PageList::default();
-        assert_eq!(pages(&list, &entries), []);
-        for page in 0..6 {
-            list.push_back(&mut entries, page);
+        let (mut list, mut links) = list_of(0..6);
+        for (removed, left) in [
+            (0, vec![1, 2, 3, 4, 5]),
+            (5, vec![1, 2, 3, 4]),
+            (3, vec![1, 2, 4]),
+            (1, vec![2, 4]),
+            (4, vec![2]),
+        ] {
+            list.remove(&mut links, removed);
+            assert_eq!(pages(&list, &links), left);
+            assert_eq!((list.front(), list.len()), (left[0], left.len() as u32));
         }
-        for (removed, left) in
-            [(0, vec![1, 2, 3, 4, 5]), (5, vec![1, 2, 3, 4]), (3, vec![1, 2, 4]), (1, vec![2, 4]), (4, vec![2])]
-        {
-            list.remove(&mut entries, removed);
-            assert_eq!(pages(&list, &entries), left);
-            assert_eq!((list.front(), list.back(), list.len()), (left[0], left[left.len() - 1], left.len() as u32));
+        list.remove(&mut links, 2);
+        assert_eq!((list.front(), list.is_empty()), (NIL, true));
+        list.push_back(&mut links, 5);
+        assert_eq!(pages(&list, &links), [5]);
+    }
+
+    /// Walks the rest and says which pages it saw.
+    fn walked(list: &mut PageList, links: &Links) -> Vec<Page> {
+        let mut seen = Vec::new();
+        while list.walk_next() != NIL {
+            seen.push(list.walk_next());
+            list.walk_past(links);
         }
-        list.remove(&mut entries, 2);
-        assert_eq!((list.front(), list.back(), list.is_empty()), (NIL, NIL, true));
-        list.push_back(&mut entries, 5);
-        assert_eq!(pages(&list, &entries), [5]);
+        seen
+    }
+
+    #[test]
+    fn a_walk_covers_what_was_there_at_its_start_and_still_is() {
+        let (mut list, mut links) = list_of(0..6);
+        assert_eq!(list.walk_next(), NIL);
+        list.start_walk();
+        list.walk_past(&links);
+        list.start_walk(); // one is under way: no restart
+        assert_eq!(list.walk_next(), 1);
+        for removed in [1, 5, 3, 0] {
+            list.remove(&mut links, removed);
+        }
+        list.push_back(&mut links, 5);
+        assert_eq!(walked(&mut list, &links), [2, 4]);
+        list.start_walk();
+        assert_eq!(walked(&mut list, &links), [2, 4, 5]);
+    }
+
+    #[test]
+    fn a_walk_ends_with_the_removal_of_its_only_page() {
+        let (mut list, mut links) = list_of(0..2);
+        list.start_walk();
+        list.walk_past(&links);
+        list.remove(&mut links, 1);
+        assert_eq!(list.walk_next(), NIL);
+        let (mut empty, links) = list_of(0..0);
+        empty.start_walk();
+        assert_eq!(walked(&mut empty, &links), Vec::<Page>::new());
     }
 }

@@ -198,12 +198,20 @@ pub trait Policy: Send {
 
     /// How it copies pages.
     fn mechanics(&self) -> MigrationMechanics {
-        MigrationMechanics { lanes: 1, fixed_ns: 0, copy_gbps: 10.0, mode: CopyMode::Unmapped }
+        MigrationMechanics {
+            lanes: 1,
+            fixed_ns: 0,
+            copy_gbps: 10.0,
+            mode: CopyMode::Unmapped,
+        }
     }
 
     /// What it costs to run.
     fn overheads(&self) -> Overheads {
-        Overheads { busy_cores: 0.0, record_ns: 0.0 }
+        Overheads {
+            busy_cores: 0.0,
+            record_ns: 0.0,
+        }
     }
 
     /// Where the pages of a new extent go; called once per extent, in order of first touch.

@@ -62,10 +62,13 @@ pub enum SystemError {
 
 /// The system called `name`.
 pub fn find(name: &str) -> Result<&'static System, SystemError> {
-    SYSTEMS.iter().find(|s| s.name == name).ok_or_else(|| SystemError::Unknown {
-        name: name.to_string(),
-        nearest: nearest(name, SYSTEMS.iter().map(|s| s.name)).expect("the registry is not empty"),
-    })
+    SYSTEMS
+        .iter()
+        .find(|s| s.name == name)
+        .ok_or_else(|| SystemError::Unknown {
+            name: name.to_string(),
+            nearest: nearest(name, SYSTEMS.iter().map(|s| s.name)).expect("the registry is not empty"),
+        })
 }
 
 /// Builds the policy of system `name` with `config` for `topology`.

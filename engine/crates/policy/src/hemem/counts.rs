@@ -1,0 +1,199 @@
+//! What `hemem`'s sampling thread keeps and does: counts per page, and requests about pages.
+
+use std::collections::VecDeque;
+
+use crate::policy::{Event, Page, Sample};
+
+use super::HememConfig;
+
+// What is known about a page is one u64, so that a sample costs one cache line and one store. The
+// upper half is the number of halvings that its counts have seen, the lower half flags and counts:
+// from bit 0 on a byte each for loads from fast memory, loads from slow memory, and stores.
+// A page that nothing is known about is all zero: managed, cold, in no list.
+const COUNTS: u32 = 0x00ff_ffff;
+pub(super) const HOT: u32 = 1 << 24;
+/// A request about the page waits in one of the rings.
+pub(super) const QUEUED: u32 = 1 << 25;
+/// The page is in one of the lists; `FAST` says of which side, `HOT` which of the two.
+pub(super) const LISTED: u32 = 1 << 26;
+pub(super) const FAST: u32 = 1 << 27;
+/// The page was asked to move and has not arrived.
+pub(super) const MIGRATING: u32 = 1 << 28;
+pub(super) const UNMANAGED: u32 = 1 << 29;
+
+/// Samples whose page states are fetched together before any is worked on.
+const BLOCK: usize = 64;
+
+/// Requests to the policy thread, a page at most once over both rings.
+#[derive(Default)]
+pub(super) struct Rings {
+    pub hot: VecDeque<Page>,
+    pub cold: VecDeque<Page>,
+    pub capacity: u64,
+    /// Requests that found their ring full.
+    pub lost: u64,
+}
+
+/// The thresholds at which a page is hot.
+#[derive(Clone, Copy)]
+struct Thresholds {
+    read: u32,
+    write: u32,
+}
+
+impl Thresholds {
+    #[inline]
+    fn reached(self, word: u32) -> bool {
+        ((word & 0xff) + (word >> 8 & 0xff) >= self.read) | (word >> 16 & 0xff >= self.write)
+    }
+}
+
+/// All three counts of `word` after `times` halvings, without the flags.
+#[inline]
+fn halved(word: u32, times: u32) -> u32 {
+    let times = times.min(8);
+    (word & COUNTS) >> times & (0x01_01_01 * (0xff >> times))
+}
+
+/// Counts and flags of every page.
+pub(super) struct Counts {
+    states: Vec<u64>,
+    /// Number of halvings so far.
+    clock: u32,
+    thresholds: Thresholds,
+    /// A count above this halves all counts; out of reach with `sample_based_cooling`.
+    cooling_threshold: u32,
+    stores: bool,
+}
+
+impl Counts {
+    pub fn new(config: &HememConfig, pages: u32) -> Self {
+        let by_count = !config.sample_based_cooling;
+        Self {
+            states: vec![0; pages as usize],
+            clock: 0,
+            thresholds: Thresholds {
+                read: config.read_hot_threshold,
+                write: config.write_hot_threshold,
+            },
+            cooling_threshold: if by_count {
+                u32::from(config.cooling_threshold)
+            } else {
+                u32::MAX
+            },
+            stores: config.use_store_samples,
+        }
+    }
+
+    pub fn has(&self, page: Page, flag: u32) -> bool {
+        self.states[page as usize] as u32 & flag != 0
+    }
+
+    pub fn set(&mut self, page: Page, flag: u32, on: bool) {
+        let state = &mut self.states[page as usize];
+        *state = if on {
+            *state | u64::from(flag)
+        } else {
+            *state & !u64::from(flag)
+        };
+    }
+
+    /// Whether the counts as they stand make the page hot, pending halvings not applied.
+    pub fn hot_as_counted(&self, page: Page) -> bool {
+        self.thresholds.reached(self.states[page as usize] as u32)
+    }
+
+    /// Whether the counts would make the page hot with all halvings applied.
+    pub fn hot_when_halved(&self, page: Page) -> bool {
+        let state = self.states[page as usize];
+        self.thresholds
+            .reached(halved(state as u32, self.clock - (state >> 32) as u32))
+    }
+
+    /// Halvings so far.
+    pub fn halvings(&self) -> u32 {
+        self.clock
+    }
+
+    /// Halves all counts, each when it is next looked at.
+    pub fn halve(&mut self) {
+        self.clock += 1;
+    }
+
+    /// Counts a batch of samples: the hottest loop of a trial.
+    pub fn observe(&mut self, samples: &[Sample], rings: &mut Rings) {
+        let (states, thresholds) = (self.states.as_mut_slice(), self.thresholds);
+        let mut clock = self.clock;
+        for block in samples.chunks(BLOCK) {
+            // States are far apart, so each is a cache miss; asking for a block of them before
+            // working on any lets the misses overlap, which makes the loop three times as fast.
+            let touched = block.iter().fold(0, |sum, sample| sum ^ states[sample.page as usize]);
+            std::hint::black_box(touched);
+            for sample in block {
+                let state = &mut states[sample.page as usize];
+                let (mut word, halvings_seen) = (*state as u32, (*state >> 32) as u32);
+                let store = u32::from(sample.event == Event::Store);
+                if word & UNMANAGED != 0 || (store == 1 && !self.stores) {
+                    continue;
+                }
+                // The count's first bit, without a branch: which event comes next nobody can predict.
+                let shift = store << 4 | u32::from(sample.tier != 0) << 3 & !(store << 3);
+                word += u32::from(word >> shift & 0xff != 0xff) << shift;
+                // Hot or not is judged before pending halvings are applied, as in the original.
+                let hot = thresholds.reached(word);
+                if (hot != (word & HOT != 0)) & (word & QUEUED == 0) {
+                    let ring = if hot { &mut rings.hot } else { &mut rings.cold };
+                    if (ring.len() as u64) < rings.capacity {
+                        ring.push_back(sample.page);
+                        word |= QUEUED;
+                    } else {
+                        rings.lost += 1;
+                    }
+                }
+                word = word & !COUNTS | halved(word, clock - halvings_seen);
+                *state = u64::from(word) | u64::from(clock) << 32;
+                if word >> shift & 0xff > self.cooling_threshold {
+                    clock += 1;
+                }
+            }
+        }
+        self.clock = clock;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halving_keeps_the_three_counts_apart() {
+        for (load_fast, load_slow, store) in [(255u32, 1u32, 130u32), (3, 255, 0), (7, 8, 9)] {
+            for times in [0, 1, 3, 7, 8, 9, 31, 32, u32::MAX] {
+                let each = |count: u32| count.checked_shr(times).unwrap_or(0);
+                let expected = each(load_fast) | each(load_slow) << 8 | each(store) << 16;
+                assert_eq!(
+                    halved(HOT | FAST | load_fast | load_slow << 8 | store << 16, times),
+                    expected
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_kind_of_sample_has_its_own_count() {
+        let config = HememConfig::from_config(&Default::default()).expect("defaults are valid");
+        let mut counts = Counts::new(&config, 1);
+        for (event, tier, times) in [(Event::LoadMiss, 0, 1), (Event::LoadMiss, 2, 3), (Event::Store, 0, 2)] {
+            counts.observe(&vec![Sample { page: 0, tier, event }; times], &mut Rings::default());
+        }
+        counts.observe(
+            &[Sample {
+                page: 0,
+                tier: 1,
+                event: Event::Store,
+            }],
+            &mut Rings::default(),
+        );
+        assert_eq!(counts.states[0] as u32 & COUNTS, 1 | 3 << 8 | 3 << 16);
+    }
+}
