@@ -39,10 +39,10 @@ class Applied:
 class Adapter(ABC):
     """Knows one system family.
 
-    Translate: `native_knob`, `to_native` / `from_native` (names and units), `native_block` / `from_block` (text).
-    Apply: `start` checks and applies a config, `verify` proves that it is in force, `undo` takes it back. On the
-    simulator a config lives only inside one trial, so `start` is the engine's own check and `undo` has nothing to
-    restore; both may be called any number of times. Host backends override the three.
+    Translate: `native_knob`, `to_native` and `from_native` (units), `native_block` and `from_block` (text).
+    Apply: `start` checks and applies a config, `verify` proves that it is in force, `undo` takes it back. On
+    the simulator a config lives only inside one trial, so `start` is the engine's own check and `undo` has
+    nothing to restore; both may be called any number of times. Host backends override the three.
     """
 
     def __init__(self, system: str) -> None:
@@ -60,11 +60,11 @@ class Adapter(ABC):
 
     @abstractmethod
     def from_native(self, native: Mapping[str, Value]) -> Config:
-        """The config that `native` (as of `to_native`) stands for; raises `AdapterError` on an unknown name."""
+        """The config behind `native` (as of `to_native`); raises `AdapterError` on an unknown name."""
 
     @abstractmethod
     def native_block(self, config: Mapping[str, Value]) -> str:
-        """Text to paste into the system's own configuration; `config` may leave out knobs at their defaults."""
+        """Text to paste into the system's own configuration; `config` may leave out defaults."""
 
     @abstractmethod
     def from_block(self, text: str) -> Config:

@@ -1,4 +1,4 @@
-"""Baselines: placements without a native system to configure. Knobs keep their own names, one `name = value` a line."""
+"""Baselines have no native system to configure: knobs keep their names, one `name = value` a line."""
 
 from __future__ import annotations
 

@@ -49,10 +49,10 @@ REMARK = re.compile(r"^// tiertune: (\w+) = (.+)$")
 class HememAdapter(Adapter):
     """Adapter of HeMem (SOSP'21) and of its public forks, which keep the macro names.
 
-    The public code compares `PEBS_KSWAPD_MIGRATE_RATE` with the bytes moved in ONE tick, although its comment reads as a
-    rate. A config in `rate_mode` per_second is therefore written as that rate times the tick; a spinning thread
-    (migration_period_ms 0) has no tick, and the rate itself is written. Knobs without a macro become remarks, so that the
-    block alone restores the whole config.
+    The public code compares `PEBS_KSWAPD_MIGRATE_RATE` with the bytes moved in ONE tick, although its comment
+    reads as a rate. A config in `rate_mode` per_second is therefore written as that rate times the tick; a
+    spinning thread (migration_period_ms 0) has no tick, and the rate itself is written. Knobs without a macro
+    become remarks, so that the block alone restores the whole config.
     """
 
     def native_knob(self, knob: str) -> NativeKnob | None:
@@ -63,7 +63,7 @@ class HememAdapter(Adapter):
         return NativeKnob(macro.name, macro.unit) if macro else None
 
     def to_native(self, config: Mapping[str, Value]) -> dict[str, Value]:
-        """Macro names with whole numbers and switches, then the knobs without a macro under their own names."""
+        """Macros with whole numbers and switches, then the knobs without a macro under their own names."""
         resolved = self.resolve(config)
         native: dict[str, Value] = {}
         for knob, macro in MACROS.items():
@@ -111,7 +111,7 @@ class HememAdapter(Adapter):
         return "\n".join(lines) + "\n"
 
     def from_block(self, text: str) -> Config:
-        """Reads a block, or those lines of a `pebs.h` that carry plain numbers; other macros are left alone."""
+        """Reads a block, or the plain numbers of a whole `pebs.h`; other macros are left alone."""
         native: dict[str, Value] = {}
         for line in text.splitlines():
             define, remark = DEFINE.match(line.strip()), REMARK.match(line.strip())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tiertune.adapters.base import AdapterError
+from tiertune.adapters.base import AdapterError, Config
 from tiertune.adapters.registry import adapter_for
 
 HEMEM = adapter_for("hemem")
@@ -44,12 +44,12 @@ def test_periods_become_microseconds_and_rates_bytes() -> None:
 
 
 def test_a_rate_per_second_becomes_bytes_of_one_tick_as_the_public_loop_counts_them() -> None:
-    config = {"migration_period_ms": 100.0, "max_migration_rate_gib": 2.0, "rate_mode": "per_second"}
+    config: Config = {"migration_period_ms": 100.0, "max_migration_rate_gib": 2.0, "rate_mode": "per_second"}
     assert HEMEM.to_native(config)["PEBS_KSWAPD_MIGRATE_RATE"] == round((2 << 30) / 10)
 
 
 def test_a_spinning_thread_has_no_tick() -> None:
-    config = {"migration_period_ms": 0.0, "max_migration_rate_gib": 2.0, "rate_mode": "per_second"}
+    config: Config = {"migration_period_ms": 0.0, "max_migration_rate_gib": 2.0, "rate_mode": "per_second"}
     native = HEMEM.to_native(config)
     assert native["PEBS_KSWAPD_INTERVAL"] == 0
     assert native["PEBS_KSWAPD_MIGRATE_RATE"] == 2 << 30
@@ -90,5 +90,7 @@ def test_the_block_is_c_that_a_compiler_takes(tmp_path: Path) -> None:
     source.write_text(f"{block}\n{uses}\n#ifdef COOL_IN_PLACE\n#error it was switched off\n#endif\n")
     compiler = shutil.which("cc")
     assert compiler is not None, "the engine cannot be built without a C compiler either"
-    done = subprocess.run([compiler, "-fsyntax-only", "-Wall", "-Werror", str(source)], capture_output=True, text=True)
+    done = subprocess.run(
+        [compiler, "-fsyntax-only", "-Wall", "-Werror", str(source)], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr

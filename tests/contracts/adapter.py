@@ -22,7 +22,8 @@ def values(knob: engine.KnobInfo) -> st.SearchStrategy[Any]:
         return st.booleans()
     if knob.type == "choice":
         return st.sampled_from(knob.choices)
-    assert knob.min is not None and knob.max is not None
+    assert knob.min is not None
+    assert knob.max is not None
     special = [st.just(value) for value, _ in knob.special]
     if knob.type == "int":
         return st.one_of(st.integers(int(knob.min), int(knob.max)), *special)

@@ -120,7 +120,7 @@ def example_cell(seed: int = 1, trials: int = 100, improved: bool = True) -> Cel
             knob("cooling_threshold", "samples", 18, 18, 2, 128, "PEBS_COOLING_THRESHOLD"),
             knob("migration_period", "ms", 10, 135.25, 1, 5000, "PEBS_KSWAPD_INTERVAL"),
         ],
-        native_block="// HeMem, pebs.h: replace these macros, then rebuild.\n#define SAMPLE_PERIOD             (1021UL)\n",
+        native_block="// HeMem, pebs.h: replace these, then rebuild.\n#define SAMPLE_PERIOD (1021UL)\n",
         timelines=[example_timeline("default", 61.0, 0.61), example_timeline("tuned", 43.0, 0.83)],
         workload_notes=["graph of scale 18 executed; page statistics carried to scale 29 <paper input>"],
     )

@@ -1,4 +1,4 @@
-"""All commands in one place. Modules of commands import what is heavy inside their functions, so `--help` is quick."""
+"""All commands. Their modules import what is heavy inside functions, so that `--help` is quick."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ YAML_ENDINGS = (".yaml", ".yml", ".json")
 def read_config(adapter: Adapter, path: Path | None, settings: Iterable[str]) -> Config:
     """The knobs given in `path` and then in `settings`, not yet checked against the system.
 
-    A file ending in .yaml, .yml or .json maps knobs to values; any other is read as a native block of the system.
+    A .yaml, .yml or .json file maps knobs to values; any other is read as a native block of the system.
     Raises `InputError` or `AdapterError`.
     """
     config: Config = {}

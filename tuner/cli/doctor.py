@@ -88,7 +88,8 @@ def _python() -> Finding:
     import sys
 
     version = platform.python_version()
-    if sys.version_info < (3, 11):
+    # An older Python fails while installing; this is for environments that were copied or pinned by hand.
+    if tuple(sys.version_info) < (3, 11):
         return Finding("python", "bad", version, "install Python 3.11 or newer, then `make setup`")
     return Finding("python", "ok", version)
 

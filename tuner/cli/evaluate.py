@@ -73,7 +73,7 @@ def run(
     checked("--ratio", ratio)
     model = load_machine(machine)
     definition = load_workload(workload)
-    profile = profile_for(definition, model, threads, results / "profiles", say)
+    profile = profile_for(definition, model, threads, results / "profiles", say, page_bytes=page_bytes)
     described = profile.describe()
     request = {
         "machine": model.document(),
@@ -160,8 +160,9 @@ def _print(document: dict[str, Any], declared: tuple[MetricInfo, ...]) -> None:
     scenario, runs = document["scenario"], document["runs"]
     out = console()
     out.print(
-        f"{document['system']} on {scenario['workload']}, {scenario['machine']}, fast:slow {scenario['ratio']},"
-        f" {scenario['threads']} threads, {quantity(scenario['page_bytes'], 'bytes')} pages,"
+        f"{document['system']} on {scenario['workload']}, {scenario['machine']},"
+        f" fast:slow {scenario['ratio']}, {scenario['threads']} threads,"
+        f" {quantity(scenario['page_bytes'], 'bytes')} pages,"
         f" footprint {quantity(document['workload']['footprint_bytes'], 'bytes')}",
         markup=False,
     )

@@ -1,4 +1,4 @@
-"""How commands end when something is wrong: a sentence and an exit code, never a traceback for a user's mistake."""
+"""How commands end when something is wrong: a sentence, an exit code, no traceback for a user's mistake."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Unfit(Exception):
 
 
 def guarded(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
-    """`command`, ending in the documented exit codes: 1 our bug, 2 bad input, 3 unfit host, 130 stopped by Ctrl-C."""
+    """`command` with the documented exit codes: 1 our bug, 2 bad input, 3 unfit host, 130 stopped."""
 
     @functools.wraps(command)
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
@@ -55,11 +55,10 @@ def exit_code(error: Exception) -> int:
     from tiertune.adapters.base import AdapterError
     from tiertune.files import InputError
     from tiertune.tuner.backend import ConfigRejected, HostUnfit
-    from tiertune.tuner.journal import JournalError
 
     if _engine_missing(error) or isinstance(error, (Unfit, HostUnfit)):
         return UNFIT_HOST
-    if isinstance(error, (InputError, JournalError, ConfigRejected, AdapterError)) or _engine_error(error):
+    if isinstance(error, (InputError, ConfigRejected, AdapterError)) or _engine_error(error):
         return BAD_INPUT
     if isinstance(error, OSError) and error.filename is not None:
         return UNFIT_HOST if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else BAD_INPUT
@@ -93,4 +92,5 @@ def _bug(error: Exception) -> str:
     path = Path(tempfile.gettempdir(), name)
     trace = "".join(traceback.format_exception(error))
     path.write_text(f"command: {' '.join(sys.argv)}\n\n{trace}", encoding="utf-8")
-    return f"a bug of ours, sorry: {type(error).__name__}: {error} (traceback in {path}; TIERTUNE_DEBUG=1 shows it)"
+    what = f"{type(error).__name__}: {error}"
+    return f"a bug of ours, sorry: {what} (traceback in {path}; TIERTUNE_DEBUG=1 shows it)"

@@ -16,7 +16,7 @@ WIDTH = 80
 
 
 def console(stderr: bool = False) -> Console:
-    """Standard output or error; no colour in pipes or under NO_COLOR, 80 columns where there is no terminal."""
+    """Standard output or error; no colour in pipes or under NO_COLOR, 80 columns without a terminal."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -37,8 +37,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numeric: 
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     right = set(numeric)
     for index, column in enumerate(columns):
-        aligned = "right" if column in right else "left"
-        table.add_column(column, justify=aligned, overflow="fold", no_wrap=index == 0 or column in right)
+        table.add_column(
+            column,
+            justify="right" if column in right else "left",
+            overflow="fold",
+            no_wrap=index == 0 or column in right,
+        )
     for row in rows:
         table.add_row(*(_plain(cell) for cell in row))
     console().print(table)

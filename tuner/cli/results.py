@@ -86,7 +86,7 @@ def ui(
 
 
 def campaign_folder(campaign: str, results: Path) -> Path:
-    """Where the campaign called `campaign` keeps its journal; raises `InputError` with the nearest that was run."""
+    """Where campaign `campaign` keeps its journal; raises `InputError` with the nearest that was run."""
     from tiertune.files import InputError
     from tiertune.nearest import nearest
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
 
 Value: TypeAlias = bool | int | float | str
 Role: TypeAlias = Literal["default", "tuned"]
@@ -31,7 +31,7 @@ class Metric(Part):
 
 
 class Effect(Part):
-    """How much better the winner is than the default, from validation alone. Ratios above 1 are improvements."""
+    """How much better the winner is than the default, by validation alone. Above 1 is an improvement."""
 
     ratio: float
     low: float
@@ -42,7 +42,7 @@ class Effect(Part):
 
 
 class SearchTrial(Part):
-    """One trial of the search, in order. `value` and `best_so_far` are in the metric's unit; None where it failed."""
+    """One trial of the search. `value` and `best_so_far` are in the metric's unit; None where it failed."""
 
     number: int
     origin: str
@@ -57,7 +57,7 @@ class SearchTrial(Part):
 
 
 class ValidationPair(Part):
-    """Default and winner on one seed that the search never saw; `ratio` above 1 means the winner is better."""
+    """Default and winner on one seed that the search never saw; the winner is better above `ratio` 1."""
 
     seed: int
     default: float | None
@@ -74,7 +74,7 @@ class MetricChange(Part):
 
 
 class KnobChange(Part):
-    """A knob of the winner beside its default. Positions are places in the declared range, 0 to 1, None where outside."""
+    """A knob of the winner beside its default. Positions are places in the declared range, 0 to 1."""
 
     name: str
     meaning: str
@@ -106,7 +106,7 @@ class Cell(Part):
     workload: str
     machine: str
     ratio: str
-    threads: int | None
+    threads: int
     page_bytes: int
     metric: Metric
     verdict: str
@@ -134,7 +134,7 @@ class Fact(Part):
 class Report(Part):
     """A whole report."""
 
-    schema_version: Literal[1] = Field(default=SCHEMA_VERSION)
+    schema_version: Literal[1] = SCHEMA_VERSION
     campaign: str
     description: str
     verdict: str

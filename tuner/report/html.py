@@ -114,29 +114,32 @@ def _timeline_rows(cell: Cell) -> list[list[Any]]:
 
 def _comparison_caption(cell: Cell) -> str:
     return (
-        f"Each dot is one of {len(cell.validation)} seeds that the search never saw; default and tuned ran on the same"
-        " seeds. Bars in the upper part are medians. Below, the improvement seed by seed, and its interval."
+        f"Each dot is one of {len(cell.validation)} seeds that the search never saw; default and tuned ran on"
+        " the same seeds. Upper bars are medians. Below, the improvement seed by seed, and its interval."
     )
 
 
 def _convergence_caption(cell: Cell) -> str:
     return (
-        "Every search trial, by where its configuration came from. The dashed line is the default as measured in the"
-        " search. Single search runs flatter the best of them; the verdict rests on the validation seeds alone."
+        "Every search trial, by where its configuration came from. The dashed line is the default as"
+        " measured in the search. Single runs flatter the best of them; the verdict rests on the validation seeds alone."
     )
 
 
 def _timeline_caption(cell: Cell) -> str:
     return (
-        f"Default and tuned on the same validation seed ({cell.timelines[0].seed}). Migrations are promotions plus"
-        " demotions; latency is that of a loaded access as the model resolves it, per tier."
+        f"Default and tuned on the same validation seed ({cell.timelines[0].seed}). Migrations are promotions"
+        " plus demotions; latency is that of a loaded access as the model resolves it, per tier."
     )
 
 
 def _cost_caption(cell: Cell) -> str:
     run = sum(trial.run_wall_s or 0 for trial in cell.search)
     ask = sum(trial.optimiser_cpu_s or 0 for trial in cell.search)
-    return f"Running all search trials took {run:.3g} s of wall time, choosing their configurations {ask:.3g} s of CPU time."
+    return (
+        f"All search trials took {run:.3g} s of wall time, choosing their configurations took {ask:.3g} s of"
+        " CPU time."
+    )
 
 
 DRAWINGS = (

@@ -24,9 +24,8 @@ def render_markdown(report: Report) -> str:
 
 
 def _cell(cell: Cell) -> list[str]:
-    threads = "" if cell.threads is None else f", {cell.threads} threads"
     lines = [
-        f"## {cell.system} on {cell.workload}, {cell.machine}, {cell.ratio}{threads}",
+        f"## {cell.system} on {cell.workload}, {cell.machine}, {cell.ratio}, {cell.threads} threads",
         "",
         cell.verdict,
         "",

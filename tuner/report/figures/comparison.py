@@ -14,6 +14,7 @@ def comparison(cell: Cell, name: str) -> str:
     if not pairs or cell.effect is None:
         return ""
     with style.canvas(3.3, rows=2) as (figure, (values, ratios)):
+        middles: dict[str, float] = {}
         for row, role in enumerate(("tuned", "default")):
             points = [getattr(pair, role) for pair in pairs]
             colour = style.COLOUR_OF_ROLE[role]
@@ -25,7 +26,7 @@ def comparison(cell: Cell, name: str) -> str:
                 alpha=0.75,
                 markersize=5,
             )
-            middle = median(points)
+            middle = middles[role] = median(points)
             values.plot([middle, middle], [row - 0.32, row + 0.32], color=colour, linewidth=2.2)
             values.annotate(
                 f"median {middle:.4g}",
@@ -61,9 +62,10 @@ def comparison(cell: Cell, name: str) -> str:
             figure,
             name,
             title,
-            f"{len(pairs)} paired seeds. Median {cell.metric.name}: default {median([p.default for p in pairs]):.4g}"  # type: ignore[type-var]
-            f" {cell.metric.unit}, tuned {median([p.tuned for p in pairs]):.4g} {cell.metric.unit}."  # type: ignore[type-var]
-            f" Improvement {effect.ratio:.3f}, {effect.confidence:.0%} interval {effect.low:.3f} to {effect.high:.3f}.",
+            f"{len(pairs)} paired seeds. Median {metric_words(cell.metric.name, cell.metric.unit)}:"
+            f" default {middles['default']:.4g}, tuned {middles['tuned']:.4g}."
+            f" Improvement {effect.ratio:.3f},"
+            f" {effect.confidence:.0%} interval {effect.low:.3f} to {effect.high:.3f}.",
         )
 
 

@@ -27,7 +27,7 @@ def convergence(cell: Cell, name: str) -> str:
             filled = origin in {"default", "model"}
             axes.plot(
                 [trial.number for trial in some],
-                [trial.value for trial in some],
+                [trial.value for trial in some if trial.value is not None],
                 marker,
                 color=COLOURS.get(origin, style.MUTED),
                 markersize=6.5 if origin == "default" else 4.5,

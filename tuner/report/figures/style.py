@@ -1,7 +1,7 @@
 """One look for all figures, and matplotlib's SVG made fit for inlining.
 
-Colours are drawn as marker values and replaced by CSS variables, so one figure serves light and dark pages and print.
-The palette (Okabe and Ito) keeps apart for colour-blind readers; shapes repeat every distinction colours make.
+Colours are drawn as marker values and replaced by CSS variables: one figure serves light and dark pages and
+print. The palette (Okabe and Ito) keeps apart for colour-blind readers; shapes repeat what colours tell.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib
 
@@ -34,7 +34,7 @@ VARIABLES = {
     PAPER: "var(--paper,#ffffff)",
 }
 
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "svg.hashsalt": "tiertune",
     "svg.fonttype": "none",
     "font.size": 10.0,
@@ -74,7 +74,8 @@ NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 @contextmanager
 def canvas(height_in: float, rows: int = 1, share_x: bool = False) -> Iterator[tuple[Figure, list[Axes]]]:
     """A figure of the report's width and `rows` axes, closed afterwards."""
-    with plt.rc_context({**matplotlib.rcParamsDefault, **SETTINGS, "backend": "agg"}):
+    settings = {**cast(dict[str, Any], matplotlib.rcParamsDefault), **SETTINGS, "backend": "agg"}
+    with plt.rc_context(cast(Any, settings)):
         figure, grid = plt.subplots(
             rows, 1, figsize=(WIDTH_IN, height_in), sharex=share_x, squeeze=False, layout="constrained"
         )

@@ -1,0 +1,190 @@
+"""`demo`, `tune` and `resume`: whole campaigns, from search to report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiertune.tuner.cli.failures import guarded
+from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
+
+if TYPE_CHECKING:
+    from tiertune.tuner.campaign import Campaign
+    from tiertune.tuner.events import Listener
+    from tiertune.tuner.journal import Journal
+    from tiertune.tuner.plan import CampaignPlan
+
+Name = Annotated[
+    str | None, typer.Option("--name", help="Run it under another name, with a results folder of its own.")
+]
+Extend = Annotated[
+    bool, typer.Option("--extend", help="Go on with a larger budget than it was started with.")
+]
+
+
+@guarded
+def demo(
+    results: Results = RESULTS, name: Name = None, dry_run: DryRun = False, as_json: Json = False
+) -> None:
+    """Tune HeMem for a real graph computation on a modelled server, and report.
+
+    Records the computation here, searches, proves the winner on fresh seeds. Under 3 minutes.
+
+    \b
+    Examples:
+      tiertune demo
+      tiertune demo --dry-run
+    """
+    _tune("demo", results, name, extend=False, dry_run=dry_run, as_json=as_json)
+
+
+@guarded
+def tune(
+    campaign: Annotated[str, typer.Argument(help="A campaign of `tiertune list campaigns`, or a file.")],
+    results: Results = RESULTS,
+    name: Name = None,
+    extend: Extend = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Run a campaign: search, validation on fresh seeds, report. Started before, it goes on.
+
+    \b
+    Examples:
+      tiertune tune demo --dry-run
+      tiertune tune campaigns/demo.yaml --results /tmp/results
+    """
+    _tune(campaign, results, name, extend=extend, dry_run=dry_run, as_json=as_json)
+
+
+@guarded
+def resume(
+    campaign: Annotated[str, typer.Argument(help="Name of a campaign that was started.")],
+    results: Results = RESULTS,
+    extend: Extend = False,
+    as_json: Json = False,
+) -> None:
+    """Go on with a campaign that was stopped or killed; finished trials are kept.
+
+    \b
+    Example:
+      tiertune resume demo
+    """
+    from tiertune.tuner.cli.results import campaign_folder
+
+    folder = campaign_folder(campaign, results)
+    stored = folder / "campaign.yaml"
+    source = str(stored) if stored.is_file() and not extend else campaign
+    _tune(source, results, folder.name, extend=extend, dry_run=False, as_json=as_json)
+
+
+def _tune(
+    source: str, results: Path, name: str | None, *, extend: bool, dry_run: bool, as_json: bool
+) -> None:
+    from tiertune.tuner.campaign import load_campaign
+    from tiertune.tuner.plan import plan_of
+
+    campaign = load_campaign(source)
+    _check_name(name)
+    plan = plan_of(campaign, name)
+    if dry_run:
+        from tiertune.tuner.cli.dry_run import describe, print_plan
+
+        described = describe(campaign, plan, results)
+        _print_json(described) if as_json else print_plan(described)
+        return
+    try:
+        _run(campaign, plan, results, extend)
+    except KeyboardInterrupt:
+        where = "" if results == RESULTS else f" --results {results}"
+        raise KeyboardInterrupt(
+            f"stopped; nothing that was finished is lost: `tiertune resume {plan.name}{where}` goes on"
+        ) from None
+    _conclude(plan, results, as_json)
+
+
+def _run(campaign: Campaign, plan: CampaignPlan, results: Path, extend: bool) -> None:
+    from tiertune.tuner import events
+    from tiertune.tuner.cli.output import console
+    from tiertune.tuner.cli.scaling import NotingBackend
+    from tiertune.tuner.loop import tune
+    from tiertune.tuner.progress import watching
+
+    backend = NotingBackend(results / "profiles", campaign.workload, campaign.machine)
+    with watching(console(stderr=True), {cell.key: cell.objective for cell in plan.cells}) as watcher:
+
+        def listener(event: events.Event) -> None:
+            if isinstance(event, events.Plan):
+                # The journal took the campaign and every scenario fits: now there is something to resume.
+                _keep_campaign(campaign, plan, results)
+            watcher(event)
+
+        tune(plan, results, backend, listener, extend=extend, mirror=_mirror(campaign, results, watcher))
+
+
+def _mirror(
+    campaign: Campaign, results: Path, listener: Listener
+) -> Callable[[Journal], AbstractContextManager[object]]:
+    from contextlib import nullcontext
+
+    from tiertune.tuner.tracking import Mirror
+
+    tracking = campaign.tracking
+    if not tracking.mlflow:
+        return nullcontext
+    return lambda journal: Mirror(journal, results, tracking.uri, tracking.experiment, listener)
+
+
+def _keep_campaign(campaign: Campaign, plan: CampaignPlan, results: Path) -> None:
+    import yaml
+
+    from tiertune.tuner.report.files import write_whole
+
+    text = yaml.safe_dump({**campaign.document(), "name": plan.name}, sort_keys=False, allow_unicode=True)
+    head = "# The campaign as it was resolved when it ran; `tiertune resume` reads it.\n"
+    write_whole(results / plan.name / "campaign.yaml", head + text)
+
+
+def _conclude(plan: CampaignPlan, results: Path, as_json: bool) -> None:
+    from tiertune.tuner.cli.output import console
+    from tiertune.tuner.cli.results import print_verdict
+    from tiertune.tuner.report.files import write_report
+
+    made, paths = write_report(results / plan.name)
+    if as_json:
+        document = made.model_dump(mode="json", include={"campaign", "verdict", "complete"})
+        keep = {"id", "system", "workload", "machine", "ratio", "verdict", "outcome", "effect", "statuses"}
+        document["cells"] = [
+            {
+                **cell.model_dump(mode="json", include=keep),
+                "config": {knob.name: knob.tuned for knob in cell.knobs},
+            }
+            for cell in made.cells
+        ]
+        _print_json({**document, "files": [str(path) for path in paths]})
+        return
+    print_verdict(made)
+    out = console()
+    out.print(f"report   {paths[0]}", markup=False, soft_wrap=True)
+    out.print(f"data     {paths[1]}", markup=False, soft_wrap=True)
+    where = "" if results == RESULTS else f" --results {results}"
+    out.print(f"MLflow   tiertune ui{where} (prints the command)", markup=False, soft_wrap=True)
+
+
+def _check_name(name: str | None) -> None:
+    import re
+
+    from tiertune.files import InputError
+
+    if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}", name):
+        raise InputError(f"--name {name}: use letters, digits, '.', '_', '+' and '-', 64 at most")
+
+
+def _print_json(document: Any) -> None:
+    from tiertune.tuner.cli.output import print_json
+
+    print_json(document)

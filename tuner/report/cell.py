@@ -1,0 +1,256 @@
+"""One cell of a report from the journal: nothing else is read but the engine's declarations."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any, Literal, cast
+
+from tiertune import engine
+from tiertune.adapters.registry import adapter_for
+from tiertune.engine import KnobInfo
+from tiertune.tuner.journal import Journal, Row
+from tiertune.tuner.report.document import (
+    Cell,
+    Effect,
+    KnobChange,
+    Metric,
+    MetricChange,
+    Role,
+    SearchTrial,
+    Timeline,
+    ValidationPair,
+    Value,
+)
+from tiertune.tuner.trial import Objective, Scenario
+from tiertune.tuner.validation import Outcome, outcome
+
+
+def build_cell(
+    journal: Journal,
+    key: str,
+    scenario: Scenario,
+    system: str,
+    objective: Objective,
+    *,
+    generation: int,
+    budget_trials: int,
+    threads: int,
+    searched: Sequence[str],
+    notes: Sequence[str],
+) -> Cell:
+    """What a report says of one scenario with one system; `searched` are the knobs that were varied."""
+    judged = outcome(journal, key, objective, generation)
+    search = journal.rows(key, "search")
+    everything = journal.rows(key)
+    adapter = adapter_for(system)
+    default = adapter.resolve(_default_config(search))
+    winner = adapter.resolve(judged.winner.trial.config) if judged.winner else None
+    metric = metric_of(objective)
+    return Cell(
+        id=key,
+        system=system,
+        workload=_short(scenario.workload),
+        machine=_short(scenario.machine),
+        ratio=scenario.ratio,
+        threads=threads,
+        page_bytes=scenario.page_bytes,
+        metric=metric,
+        verdict=judged.verdict,
+        outcome=_outcome(judged),
+        effect=_effect(judged),
+        winner_trial=judged.winner.trial.number if judged.winner else None,
+        budget_trials=budget_trials,
+        statuses=statuses(everything),
+        search=search_trials(search, objective),
+        validation=pairs(judged, objective),
+        metrics=metric_changes(judged),
+        knobs=knob_changes(system, default, winner, searched) if winner else [],
+        native_block=adapter.native_block(winner) if winner else "",
+        timelines=timelines(journal, judged),
+        workload_notes=list(notes),
+    )
+
+
+def metric_of(objective: Objective) -> Metric:
+    """The declared metric that a campaign improves, with the campaign's direction."""
+    for declared in engine.metrics():
+        if declared.name == objective.metric:
+            return Metric(
+                name=declared.name,
+                unit=declared.unit,
+                direction=objective.direction,
+                meaning=declared.meaning,
+            )
+    return Metric(name=objective.metric, unit="", direction=objective.direction, meaning="")
+
+
+def statuses(rows: Iterable[Row]) -> dict[str, int]:
+    """How many trials ended how, `ok` first, then by name."""
+    counts = Counter(row.status.value for row in rows)
+    return {status: counts[status] for status in sorted(counts, key=lambda status: (status != "ok", status))}
+
+
+def search_trials(rows: Sequence[Row], objective: Objective) -> list[SearchTrial]:
+    """The search in order of trials, with the best value so far beside each."""
+    trials: list[SearchTrial] = []
+    best: float | None = None
+    for row in rows:
+        best = row.cost if best is None else best if row.cost is None else min(best, row.cost)
+        trials.append(
+            SearchTrial(
+                number=row.trial.number,
+                origin=row.trial.origin,
+                status=row.status.value,
+                value=_value(row, objective),
+                best_so_far=None if best is None else objective.value(best),
+                seed=row.trial.seed,
+                run_wall_s=row.wall_s,
+                optimiser_cpu_s=row.ask_cpu_s,
+                config=dict(row.trial.config),
+                error=row.error,
+            )
+        )
+    return trials
+
+
+def pairs(judged: Outcome, objective: Objective) -> list[ValidationPair]:
+    """Default and winner, seed by seed."""
+    made = []
+    for default, tuned in zip(judged.default_rows, judged.winner_rows, strict=True):
+        made.append(
+            ValidationPair(
+                seed=default.trial.seed,
+                default=_value(default, objective),
+                tuned=_value(tuned, objective),
+                ratio=_gain(default.cost, tuned.cost),
+            )
+        )
+    return made
+
+
+def metric_changes(judged: Outcome) -> list[MetricChange]:
+    """Medians over validation of every declared metric that was measured."""
+    made = []
+    for declared in engine.metrics():
+        default, tuned = (
+            _median(judged.default_rows, declared.name),
+            _median(judged.winner_rows, declared.name),
+        )
+        if default is None and tuned is None:
+            continue
+        metric = Metric(
+            name=declared.name,
+            unit=declared.unit,
+            direction=cast(Literal["minimize", "maximize", ""], declared.direction),
+            meaning=declared.meaning,
+        )
+        made.append(MetricChange(metric=metric, default=default, tuned=tuned))
+    return made
+
+
+def knob_changes(
+    system: str, default: Mapping[str, Value], winner: Mapping[str, Value], searched: Sequence[str]
+) -> list[KnobChange]:
+    """Every knob of the system, those that the campaign searched first."""
+    adapter = adapter_for(system)
+    changes = []
+    for knob in engine.system(system).knobs:
+        native = adapter.native_knob(knob.name)
+        before, after = default[knob.name], winner[knob.name]
+        changes.append(
+            KnobChange(
+                name=knob.name,
+                meaning=knob.meaning,
+                unit=knob.unit,
+                native_name=native.name if native else None,
+                default=before,
+                tuned=after,
+                changed=before != after,
+                searched=knob.name in searched,
+                active=knob.condition is None or winner[knob.condition[0]] == knob.condition[1],
+                at_bound=at_bound(knob, after) if knob.name in searched else "",
+                default_position=position(knob, before),
+                tuned_position=position(knob, after),
+            )
+        )
+    return sorted(changes, key=lambda change: not change.searched)
+
+
+def position(knob: KnobInfo, value: Value) -> float | None:
+    """Where `value` lies in the declared range, 0 to 1; None for words, switches and special values."""
+    if knob.min is None or knob.max is None or isinstance(value, (bool, str)) or knob.max <= knob.min:
+        return None
+    if not knob.min <= value <= knob.max:
+        return None
+    if knob.log and knob.min > 0:
+        return math.log(value / knob.min) / math.log(knob.max / knob.min)
+    return (value - knob.min) / (knob.max - knob.min)
+
+
+def at_bound(knob: KnobInfo, value: Value) -> Literal["low", "high", ""]:
+    """Whether the winner sits on an end of the declared range: a wider range might hold a better one."""
+    place = position(knob, value)
+    if place is None:
+        return ""
+    return "low" if place <= 0.005 else "high" if place >= 0.995 else ""
+
+
+def timelines(journal: Journal, judged: Outcome) -> list[Timeline]:
+    """Default and winner of the first validation seed that has both timelines."""
+    for default, tuned in zip(judged.default_rows, judged.winner_rows, strict=True):
+        columns: dict[Role, dict[str, list[float]]] = {
+            "default": journal.timeline(default.trial),
+            "tuned": journal.timeline(tuned.trial),
+        }
+        if all(columns.values()):
+            return [
+                Timeline(role=role, seed=default.trial.seed, columns=found) for role, found in columns.items()
+            ]
+    return []
+
+
+def _default_config(search: Sequence[Row]) -> Mapping[str, Any]:
+    return next((row.trial.config for row in search if row.trial.origin == "default"), {})
+
+
+def _outcome(judged: Outcome) -> Literal["improved", "no-improvement", "not-validated"]:
+    if judged.improved:
+        return "improved"
+    return "no-improvement" if judged.complete else "not-validated"
+
+
+def _effect(judged: Outcome) -> Effect | None:
+    found = judged.effect
+    if found is None:
+        return None
+    return Effect(
+        ratio=found.ratio,
+        low=found.low,
+        high=found.high,
+        confidence=found.confidence,
+        pairs=found.pairs,
+        improved=found.improved,
+    )
+
+
+def _gain(default_cost: float | None, tuned_cost: float | None) -> float | None:
+    return None if default_cost is None or tuned_cost is None else math.exp(default_cost - tuned_cost)
+
+
+def _value(row: Row, objective: Objective) -> float | None:
+    return None if row.cost is None else objective.value(row.cost)
+
+
+def _median(rows: Sequence[Row], metric: str) -> float | None:
+    values = [
+        row.metrics[metric] for row in rows if metric in row.metrics and math.isfinite(row.metrics[metric])
+    ]
+    return median(values) if values else None
+
+
+def _short(name_or_path: str) -> str:
+    """The name of a file where a scenario holds its path."""
+    return name_or_path.rsplit("/", 1)[-1].removesuffix(".yaml").removesuffix(".yml")

@@ -1,0 +1,153 @@
+"""From a journal to the whole report: a pure function, so that equal journals give equal reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tiertune import __version__
+from tiertune.tuner.journal import Journal
+from tiertune.tuner.journal_claim import Claim
+from tiertune.tuner.report.cell import build_cell
+from tiertune.tuner.report.document import Cell, Fact, Report
+from tiertune.tuner.trial import Objective, Scenario
+
+NOTES = "notes of "
+"""Environment facts that start so hold what was scaled in a scenario, one sentence a line."""
+
+NOT_MEASURED = (
+    "Real hardware: every number comes from the modelled machine; its file has the source of each figure.",
+    "Other inputs, ratios, thread counts and machines than those above: a tuned configuration may lose there.",
+    "What the search left out: knobs that the campaign does not name kept their declared defaults.",
+)
+
+
+def build_report(journal: Journal) -> Report:
+    """The report on what `journal` holds, also while its campaign is still running.
+
+    Raises JournalError where the journal is empty.
+    """
+    claim = journal.claimed()
+    environments = journal.environments()
+    cells = [
+        _cell(journal, claim, key, contents, environments)
+        for key, contents in claim.document["cells"].items()
+        if journal.rows(key, "search", before=1)
+    ]
+    complete = len(cells) == len(claim.document["cells"]) and all(_is_complete(cell) for cell in cells)
+    return Report(
+        campaign=claim.name,
+        description=_description(cells),
+        verdict=overall(cells),
+        complete=complete,
+        cells=cells,
+        environment=facts(list(environments.values()), claim),
+        not_measured=list(NOT_MEASURED),
+        reproduce=reproduction(claim, list(environments.values())),
+    )
+
+
+def overall(cells: Sequence[Cell]) -> str:
+    """The sentence at the top."""
+    if not cells:
+        return "nothing was measured yet"
+    if len(cells) == 1:
+        return f"{cells[0].system} on {cells[0].workload}: {cells[0].verdict}"
+    improved = [cell for cell in cells if cell.outcome == "improved" and cell.effect is not None]
+    if not improved:
+        return f"no improvement found in {len(cells)} cells"
+    best = max(improved, key=lambda cell: cell.effect.ratio if cell.effect else 0.0)
+    assert best.effect is not None
+    return (
+        f"{len(improved)} of {len(cells)} cells improved; the most {best.system} on {best.workload}"
+        f" ({best.machine}, {best.ratio}): {best.verdict}"
+    )
+
+
+def facts(environments: Sequence[Mapping[str, Any]], claim: Claim) -> list[Fact]:
+    """Versions, commit and host of the trials; where they differ between trials, all values."""
+    found: dict[str, list[str]] = {}
+    for environment in environments:
+        for name, value in _flat(environment):
+            if not name.startswith(f"backend {NOTES}") and value not in found.setdefault(name, []):
+                found[name].append(value)
+    campaign = claim.document["campaign"]
+    settings = [
+        Fact(name="campaign seed", value=str(campaign["seed"])),
+        Fact(name="optimiser", value=str(campaign["optimiser"]["name"])),
+        Fact(name="started", value=claim.created_at),
+        Fact(name="report by tiertune", value=__version__),
+    ]
+    return [
+        *settings,
+        *(Fact(name=name, value="; ".join(values)) for name, values in found.items() if values),
+    ]
+
+
+def reproduction(claim: Claim, environments: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Commands that make this report again from nothing."""
+    lines = []
+    commits = {str(environment.get("git", {}).get("commit", "")) for environment in environments} - {""}
+    if len(commits) == 1:
+        lines.append(f"git checkout {commits.pop()}")
+    elif commits:
+        lines.append(f"# its trials ran at several commits: {', '.join(sorted(commits))}")
+    if any(environment.get("git", {}).get("modified") for environment in environments):
+        lines.append("# the checkout had uncommitted changes, which a commit does not hold")
+    target = "demo" if claim.name == "demo" else f"tune results/{claim.name}/campaign.yaml"
+    return [*lines, "make setup", f".venv/bin/tiertune {target} --results results-again"]
+
+
+def _cell(
+    journal: Journal,
+    claim: Claim,
+    key: str,
+    contents: Mapping[str, Any],
+    environments: Mapping[int, Mapping[str, Any]],
+) -> Cell:
+    first = journal.rows(key, "search", before=1)[0]
+    metric = contents["workload"]["metric"]
+    notes = _notes(environments.get(first.environment or 0, {}), first.trial.scenario)
+    return build_cell(
+        journal,
+        key,
+        first.trial.scenario,
+        first.trial.system,
+        Objective(metric["name"], metric["direction"]),
+        generation=claim.generation,
+        budget_trials=int(claim.document["campaign"]["budget"]["trials"]),
+        threads=first.trial.scenario.threads or int(contents["workload"]["threads"]),
+        searched=[name for name, knob in contents["space"]["knobs"].items() if knob.get("fixed") is None],
+        notes=notes,
+    )
+
+
+def _notes(environment: Mapping[str, Any], scenario: Scenario) -> list[str]:
+    text = environment.get("backend", {}).get(NOTES + scenario.key, "")
+    return [line for line in str(text).splitlines() if line]
+
+
+def _is_complete(cell: Cell) -> bool:
+    return len(cell.search) >= cell.budget_trials and cell.outcome != "not-validated"
+
+
+def _description(cells: Sequence[Cell]) -> str:
+    if not cells:
+        return ""
+    systems = sorted({cell.system for cell in cells})
+    workloads = sorted({cell.workload for cell in cells})
+    return f"Tuned {', '.join(systems)} for {', '.join(workloads)} on a modelled machine."
+
+
+def _flat(document: Mapping[str, Any], name: str = "") -> list[tuple[str, str]]:
+    """Leaves of a nested mapping with their path in words; switches as yes and no."""
+    leaves: list[tuple[str, str]] = []
+    for key, value in document.items():
+        path = f"{name} {key}".strip()
+        if isinstance(value, Mapping):
+            leaves += _flat(value, path)
+        elif isinstance(value, bool):
+            leaves.append((path, "yes" if value else "no"))
+        elif value not in (None, ""):
+            leaves.append((path, str(value)))
+    return leaves
