@@ -15,7 +15,8 @@ Notify = Callable[[str], None]
 
 
 class ConfigRejected(ValueError):
-    """The system does not take this config; the sentence names knob and value. The trial ends as `invalid-config`."""
+    """The system does not take this config; the sentence names knob and value. The trial ends as
+    `invalid-config`."""
 
 
 class HostUnfit(RuntimeError):
@@ -33,14 +34,16 @@ class TrialTimeout(TimeoutError):
 class Backend(ABC):
     """Runs trials. `apply` and `run` are called from several threads at once, for different trials.
 
-    Call order: `prepare` once per scenario from one thread, then for each trial `apply` and `run`, then `close`.
+    Call order: `prepare` once per scenario from one thread, then for each trial `apply` and `run`, then
+    `close`.
     """
 
     name: ClassVar[str]
 
     @abstractmethod
     def prepare(self, scenario: Scenario, notify: Notify) -> None:
-        """Make whatever all trials of the scenario share (profiles, hosts). Idempotent; `notify` gets plain sentences."""
+        """Make whatever all trials of the scenario share (profiles, hosts). Idempotent; `notify` gets plain
+        sentences."""
 
     @abstractmethod
     def apply(self, trial: Trial) -> Config:
@@ -53,7 +56,8 @@ class Backend(ABC):
     def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
         """Run and measure. Equal trials give equal metrics where the backend is deterministic.
 
-        `timeline_points` > 0 asks for a timeline of about that many points: columns of equal length, `time_s` first.
+        `timeline_points` > 0 asks for a timeline of about that many points: columns of equal length, `time_s`
+        first.
         Raises TrialTimeout, HostUnfit or ConfigRejected; any other exception is a crash of this trial.
         """
 

@@ -10,7 +10,8 @@ from tiertune.tuner.trial import Measurement, Purpose, Trial
 
 @dataclass(frozen=True)
 class Plan:
-    """Sent once, first: how many trials of each purpose all cells take together, and how many are already done."""
+    """Sent once, first: how many trials of each purpose all cells take together, and how many are already
+    done."""
 
     campaign: str
     cells: tuple[str, ...]

@@ -1,35 +1,33 @@
 """The trial journal: the truth of a campaign, one SQLite file that survives `kill -9` at any moment.
 
-A trial is a row from the moment it starts. Optimisers are rebuilt from these rows, the tracking mirror is fed from them,
-and reports are drawn from them; nothing else remembers anything.
+A trial is a row from the moment it starts. Optimisers are rebuilt from these rows, the tracking mirror is fed
+from them, and reports are drawn from them; nothing else remembers anything.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import math
-import os
 import sqlite3
 import threading
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from tiertune.tuner import journal_schema
+from tiertune.tuner.journal_claim import Claim, JournalError, differences, refusal
+from tiertune.tuner.journal_lock import ProcessLock
 from tiertune.tuner.trial import Measurement, Purpose, Scenario, Status, Trial, canonical, fingerprint
-
-
-class JournalError(ValueError):
-    """A journal that cannot be used as asked; the sentence says what to do. A user's mistake (exit code 2)."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A trial as stored. `cost` is None unless the status is ok; `metrics` may hold NaN where a backend said so."""
+    """A trial as stored. `cost` is None unless the status is ok; `metrics` may hold NaN where a backend said
+    so."""
 
     id: int
     trial: Trial
@@ -47,27 +45,31 @@ class Row:
 
 
 class Journal:
-    """One campaign's journal. Safe to use from several threads; one writing process at a time, held by a file lock.
+    """One campaign's journal. Safe to use from several threads; one writing process at a time, held by a file
+    lock.
 
     `writer=False` opens an existing journal for reading, also while a campaign is writing it.
-    Raises JournalError where the file is missing, newer than this program, no journal, or locked by another process.
+    Raises JournalError where the file is missing, newer than this program, no journal, or locked by another
+    process.
     """
 
     def __init__(self, path: Path, *, writer: bool = True) -> None:
         self.path = Path(path)
         self._mutex = threading.RLock()
-        self._lock: IO[str] | None = self._claim_lock() if writer else None
+        self._lock = ProcessLock(self.path) if writer else None
         if not writer and not self.path.is_file():
             raise JournalError(f"{self.path}: no such journal; `tiertune tune CAMPAIGN` makes one")
         try:
             self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=30.0)
             self._open(writer)
         except sqlite3.DatabaseError as error:
-            self._release_lock()
-            raise JournalError(f"{self.path}: not a usable journal ({error}); move it away to start afresh") from error
+            self._unlock()
+            raise JournalError(
+                f"{self.path}: not a usable journal ({error}); move it away to start afresh"
+            ) from error
         except JournalError:
             self._db.close()
-            self._release_lock()
+            self._unlock()
             raise
         if writer:
             self._sweep()
@@ -76,7 +78,8 @@ class Journal:
         version = journal_schema.version_of(self._db)
         if version > journal_schema.VERSION:
             raise JournalError(
-                f"{self.path}: journal version {version}, but this tiertune knows up to {journal_schema.VERSION}; update tiertune"
+                f"{self.path}: journal version {version}, but this tiertune knows up to"
+                f" {journal_schema.VERSION}; update tiertune"
             )
         if writer:
             self._db.execute("pragma journal_mode = wal")
@@ -84,7 +87,9 @@ class Journal:
             self._db.execute("pragma foreign_keys = on")
             journal_schema.migrate(self._db)
         elif version < journal_schema.VERSION:
-            raise JournalError(f"{self.path}: journal version {version}; `tiertune resume` brings it up to date")
+            raise JournalError(
+                f"{self.path}: journal version {version}; `tiertune resume` brings it up to date"
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -96,64 +101,70 @@ class Journal:
         """Close the file and give up the lock. Idempotent."""
         with self._mutex:
             self._db.close()
-            self._release_lock()
+            self._unlock()
 
-    # --- the campaign -------------------------------------------------------------------------------------------------
+    # --- the campaign
 
-    def claim(self, name: str, document: Mapping[str, Any], *, extend: bool = False) -> int:
-        """Say which campaign this journal is of, and get its generation (how often its budget was extended).
+    def claim(self, name: str, document: Mapping[str, Any], lag: int = 0, *, extend: bool = False) -> Claim:
+        """Say which campaign this journal is of.
 
-        A first call stores `document`; later ones must bring the same one. With `extend`, the numbers named in
-        `EXTENDABLE` may grow, which starts a new generation. Raises JournalError with the differences otherwise.
+        A first call stores `document` and `lag`; later ones must bring the same document, and get the stored
+        lag back. With `extend`, the numbers in EXTENDABLE may grow. Raises JournalError with the differences
+        otherwise.
         """
         text = canonical(document)
         with self._transaction():
-            row = self._db.execute("select name, document, generation from campaign").fetchone()
+            row = self._db.execute("select * from campaign").fetchone()
             if row is None:
-                values = (name, text, fingerprint(document), _now())
+                values = (uuid.uuid4().hex, name, text, lag, _now())
                 self._db.execute(
-                    "insert into campaign (id, name, document, fingerprint, created_at) values (1, ?, ?, ?, ?)", values
+                    """insert into campaign (id, identity, name, document, lag, created_at)
+                       values (1, ?, ?, ?, ?, ?)""",
+                    values,
                 )
-                return 0
-            if row["document"] == text:
-                return int(row["generation"])
-            changes = differences(json.loads(row["document"]), document)
-            if extend and all(change.extends for change in changes):
-                self._db.execute(
-                    "update campaign set document = ?, fingerprint = ?, generation = generation + 1",
-                    (text, fingerprint(document)),
-                )
-                return int(row["generation"]) + 1
-            raise JournalError(_refusal(self.path, name, changes, extend))
+            elif row["document"] != text:
+                changes = differences(json.loads(row["document"]), document)
+                if not extend or not all(change.extends for change in changes):
+                    raise JournalError(refusal(self.path, name, changes, extend))
+                self._db.execute("update campaign set document = ?, generation = generation + 1", (text,))
+        return self.claimed()
 
-    def campaign(self) -> tuple[str, dict[str, Any], int]:
-        """Name, resolved document and generation. Raises JournalError where no campaign was claimed yet."""
-        row = self._one("select name, document, generation from campaign")
+    def claimed(self) -> Claim:
+        """The campaign of this journal. Raises JournalError where none was claimed yet."""
+        row = self._one("select * from campaign")
         if row is None:
             raise JournalError(f"{self.path}: the journal is empty; `tiertune tune CAMPAIGN` fills it")
-        return row["name"], json.loads(row["document"]), int(row["generation"])
+        document = json.loads(row["document"])
+        return Claim(row["identity"], row["name"], document, row["lag"], row["generation"], row["created_at"])
 
     def environment(self, document: Mapping[str, Any]) -> int:
         """The id of this environment (versions, commit, host facts), stored once however often it is seen."""
         with self._transaction():
             values = (fingerprint(document), canonical(document), _now())
             self._db.execute(
-                "insert or ignore into environment (fingerprint, document, recorded_at) values (?, ?, ?)", values
+                "insert or ignore into environment (fingerprint, document, recorded_at) values (?, ?, ?)",
+                values,
             )
-            found = self._db.execute("select id from environment where fingerprint = ?", values[:1]).fetchone()
+            found = self._db.execute(
+                "select id from environment where fingerprint = ?", values[:1]
+            ).fetchone()
             return int(found["id"])
 
     def environments(self) -> dict[int, dict[str, Any]]:
         """All environments of this journal by id."""
-        return {row["id"]: json.loads(row["document"]) for row in self._all("select id, document from environment")}
+        return {
+            row["id"]: json.loads(row["document"])
+            for row in self._all("select id, document from environment")
+        }
 
-    # --- trials -------------------------------------------------------------------------------------------------------
+    # --- trials
 
     def start(self, trial: Trial, *, ask_cpu_s: float, environment: int | None, decision: str) -> None:
-        """Store a trial as running, before anything of it runs. A re-run of an interrupted one counts its attempt.
+        """Store a trial as running, before anything of it runs. A re-run of an interrupted one counts its
+        attempt.
 
-        Raises ValueError where this trial is running or finished already, or was interrupted with another proposal:
-        both would be bugs of ours, and the journal is where they must not pass.
+        Raises ValueError where this trial is running or finished already, or was interrupted with another
+        proposal: both would be bugs of ours, and the journal is where they must not pass.
         """
         with self._transaction():
             before = self._db.execute(
@@ -161,9 +172,12 @@ class Journal:
             ).fetchone()
             if before is not None:
                 if before["status"] != Status.INTERRUPTED or _trial(before) != trial:
-                    raise ValueError(f"{trial.key} is already {before['status']} with config {before['config']}")
+                    raise ValueError(
+                        f"{trial.key} is already {before['status']} with config {before['config']}"
+                    )
                 self._db.execute(
-                    "update trial set status = ?, attempt = attempt + 1, started_at = ?, environment = ? where id = ?",
+                    """update trial set status = ?, attempt = attempt + 1, started_at = ?, environment = ?
+                       where id = ?""",
                     (Status.RUNNING, _now(), environment, before["id"]),
                 )
                 identity = before["id"]
@@ -172,10 +186,13 @@ class Journal:
                 marks = ", ".join("?" * len(names))
                 cursor = self._db.execute(f"insert into trial ({', '.join(names)}) values ({marks})", values)
                 identity = cursor.lastrowid
-            self._db.execute("insert into decision (trial, at, text) values (?, ?, ?)", (identity, _now(), decision))
+            self._db.execute(
+                "insert into decision (trial, at, text) values (?, ?, ?)", (identity, _now(), decision)
+            )
 
     def finish(self, trial: Trial, measurement: Measurement, cost: float | None) -> None:
-        """Store how a running trial ended, all of it or nothing. Raises ValueError where it is not running."""
+        """Store how a running trial ended, all of it or nothing. Raises ValueError where it is not
+        running."""
         with self._transaction():
             row = self._db.execute(
                 "select id, status from trial where cell = ? and purpose = ? and number = ?", _identity(trial)
@@ -184,7 +201,8 @@ class Journal:
                 raise ValueError(f"{trial.key} is {row['status'] if row else 'unknown'}, so it cannot finish")
             m = measurement
             self._db.execute(
-                "update trial set status = ?, cost = ?, error = ?, raw = ?, wall_s = ?, finished_at = ? where id = ?",
+                """update trial set status = ?, cost = ?, error = ?, raw = ?, wall_s = ?, finished_at = ?
+                   where id = ?""",
                 (m.status, cost, m.error, m.raw, m.wall_s, _now(), row["id"]),
             )
             # SQLite has no NaN: it becomes null, and null is read back as NaN.
@@ -196,15 +214,21 @@ class Journal:
             self._queue(f"trial:{row['id']}")
 
     def rows(
-        self, cell: str | None = None, purpose: Purpose | None = None, *, before: int | None = None, at_least: int = 0
+        self,
+        cell: str | None = None,
+        purpose: Purpose | None = None,
+        *,
+        before: int | None = None,
+        at_least: int = 0,
     ) -> list[Row]:
         """Stored trials by cell, purpose and number, `at_least` <= number < `before`, in that order."""
-        where = "(?1 is null or cell = ?1) and (?2 is null or purpose = ?2) and (?3 is null or number < ?3) and number >= ?4"
+        where = """(?1 is null or cell = ?1) and (?2 is null or purpose = ?2)
+                   and (?3 is null or number < ?3) and number >= ?4"""
         arguments = (cell, purpose, before, at_least)
         with self._mutex:
             trials = self._all(f"select * from trial where {where} order by cell, purpose, number", arguments)
             metrics: dict[int, dict[str, float]] = {}
-            query = f"select m.* from metric m join trial t on t.id = m.trial where {where} order by m.trial, m.name"
+            query = f"select m.* from metric m join trial t on t.id = m.trial where {where} order by 1, 2"
             for entry in self._all(query, arguments):
                 value = math.nan if entry["value"] is None else entry["value"]
                 metrics.setdefault(entry["trial"], {})[entry["name"]] = value
@@ -229,7 +253,7 @@ class Journal:
                    where t.cell = ? and t.purpose = ? and t.number = ? order by d.id"""
         return [row["text"] for row in self._all(query, _identity(trial))]
 
-    # --- the tracking mirror's outbox -----------------------------------------------------------------------------------
+    # --- the tracking mirror's outbox
 
     def queue_campaign(self) -> None:
         """Owe the mirror the campaign's own run (again): its verdicts changed."""
@@ -244,7 +268,9 @@ class Journal:
     def sent(self, subjects: list[str]) -> None:
         """Strike subjects off the outbox."""
         with self._transaction():
-            self._db.executemany("update outbox set sent_at = ? where subject = ?", [(_now(), s) for s in subjects])
+            self._db.executemany(
+                "update outbox set sent_at = ? where subject = ?", [(_now(), s) for s in subjects]
+            )
 
     def resend(self) -> None:
         """Owe everything again; sending is idempotent, so this repairs a mirror that was lost."""
@@ -256,7 +282,11 @@ class Journal:
         known = {row.id: row for row in self.rows()}
         return [known[identity] for identity in identities if identity in known]
 
-    # --- inside ---------------------------------------------------------------------------------------------------------
+    # --- inside
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
 
     def _queue(self, subject: str) -> None:
         self._db.execute(
@@ -268,7 +298,9 @@ class Journal:
     def _sweep(self) -> None:
         """We hold the lock, so whatever is still running was killed."""
         with self._transaction():
-            self._db.execute("update trial set status = ? where status = ?", (Status.INTERRUPTED, Status.RUNNING))
+            self._db.execute(
+                "update trial set status = ? where status = ?", (Status.INTERRUPTED, Status.RUNNING)
+            )
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -290,85 +322,6 @@ class Journal:
     def _one(self, query: str, arguments: tuple[Any, ...] = ()) -> sqlite3.Row | None:
         found = self._all(query, arguments)
         return found[0] if found else None
-
-    def _claim_lock(self) -> IO[str]:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle = (self.path.parent / (self.path.name + ".lock")).open("a+")
-        try:
-            # The kernel drops this lock with the process, however it dies: there is no stale lock to clean up.
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            handle.seek(0)
-            holder = handle.read().strip() or "another process"
-            handle.close()
-            raise JournalError(f"{self.path}: this campaign is running already ({holder}); wait for it or stop it") from error
-        handle.seek(0)
-        handle.truncate()
-        handle.write(f"process {os.getpid()}\n")
-        handle.flush()
-        return handle
-
-    def _release_lock(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
-
-
-# Numbers of a campaign document that `claim(extend=True)` lets grow: they add trials and change none that was made.
-EXTENDABLE = ("campaign.budget.trials", "campaign.validation.seeds")
-
-
-@dataclass(frozen=True)
-class Change:
-    """One difference between the stored campaign and the one at hand."""
-
-    key: str
-    before: Any
-    after: Any
-
-    @property
-    def extends(self) -> bool:
-        """Whether this is a number that may grow, growing."""
-        numbers = isinstance(self.before, int) and isinstance(self.after, int)
-        return self.key in EXTENDABLE and numbers and self.after > self.before
-
-    def __str__(self) -> str:
-        return f"{self.key}: {_shown(self.before)} -> {_shown(self.after)}"
-
-
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """Every leaf that differs, by dotted key."""
-    flat_before, flat_after = dict(_leaves(before)), dict(_leaves(after))
-    keys = [*flat_before, *(key for key in flat_after if key not in flat_before)]
-    pairs = [Change(key, flat_before.get(key), flat_after.get(key)) for key in keys]
-    return [change for change in pairs if change.before != change.after]
-
-
-def _leaves(document: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(document, Mapping) and document:
-        for name in sorted(document):
-            yield from _leaves(document[name], f"{key}.{name}" if key else str(name))
-    elif isinstance(document, list | tuple) and document:
-        for index, entry in enumerate(document):
-            yield from _leaves(entry, f"{key}[{index}]")
-    else:
-        yield key, document
-
-
-def _refusal(path: Path, name: str, changes: list[Change], extend: bool) -> str:
-    shown = "; ".join(str(change) for change in changes[:6])
-    more = f"; and {len(changes) - 6} more" if len(changes) > 6 else ""
-    if all(change.extends for change in changes):
-        advice = "add --extend to go on with the larger budget, or --name OTHER to start a campaign of its own"
-    elif extend:
-        advice = "--extend only raises budget.trials and validation.seeds; use --name OTHER to start a campaign of its own"
-    else:
-        advice = "undo that, or use --name OTHER to start a campaign of its own"
-    return f"{path}: campaign {name} was started with other settings ({shown}{more}): {advice}"
-
-
-def _shown(value: Any) -> str:
-    return "nothing" if value is None else json.dumps(value)
 
 
 def _identity(trial: Trial) -> tuple[str, str, int]:
@@ -402,7 +355,17 @@ def _trial(row: sqlite3.Row) -> Trial:
 
 
 def _row(entry: sqlite3.Row, metrics: dict[str, float]) -> Row:
-    names = ("cost", "error", "raw", "wall_s", "ask_cpu_s", "attempt", "started_at", "finished_at", "environment")
+    names = (
+        "cost",
+        "error",
+        "raw",
+        "wall_s",
+        "ask_cpu_s",
+        "attempt",
+        "started_at",
+        "finished_at",
+        "environment",
+    )
     bare = Row(id=entry["id"], trial=_trial(entry), status=Status(entry["status"]), metrics=metrics)
     return replace(bare, **{name: entry[name] for name in names})
 

@@ -1,6 +1,7 @@
 """Tables of the journal and how an older journal becomes a current one.
 
-Never edit a step that was released: append one. `tests/tuner/test_journal.py` opens a journal of every version.
+Never edit a step that was released: append one. `tests/tuner/test_journal.py` opens a journal of every
+version.
 """
 
 from __future__ import annotations
@@ -10,32 +11,45 @@ import sqlite3
 # Step n takes a journal from version n to n + 1; the statements of a step run in one transaction.
 STEPS: tuple[tuple[str, ...], ...] = (
     (
-        # One row: the campaign as resolved when it started. `generation` counts budget extensions.
+        # One row: the campaign as resolved when it started. `generation` counts budget extensions, `lag` is
+        # that of the first run (proposals depend on it), `identity` tells it from its namesakes in MLflow.
         """create table campaign (
-            id integer primary key check (id = 1), name text not null, document text not null, fingerprint text not null,
-            created_at text not null, generation integer not null default 0) strict""",
+            id integer primary key check (id = 1), identity text not null, name text not null,
+            document text not null, lag integer not null, generation integer not null default 0,
+            created_at text not null
+        ) strict""",
         """create table environment (
-            id integer primary key, fingerprint text not null unique, document text not null, recorded_at text not null
+            id integer primary key, fingerprint text not null unique, document text not null,
+            recorded_at text not null
         ) strict""",
-        # `cost` is the natural log of the objective, lower is better, null for a failed trial; `wall_s` and `ask_cpu_s`
-        # are times of this machine and the only columns (with the dates) that differ between equal campaigns.
+        # `cost` is the natural log of the objective, lower is better, null for a failed trial. `wall_s`,
+        # `ask_cpu_s`, `attempt` and the dates are of this run; all else is equal in equal campaigns.
         """create table trial (
-            id integer primary key, campaign text not null, cell text not null, purpose text not null, number integer not null,
-            scenario text not null, system text not null, config text not null, seed integer not null, noise text not null,
-            origin text not null, fidelity real not null, status text not null, cost real, error text, raw text,
-            wall_s real, ask_cpu_s real not null, attempt integer not null default 1, started_at text not null,
-            finished_at text, environment integer references environment (id), unique (cell, purpose, number)) strict""",
-        """create table metric (
-            trial integer not null references trial (id), name text not null, value real, primary key (trial, name)
-        ) strict, without rowid""",
-        """create table timeline (trial integer primary key references trial (id), columns text not null) strict""",
-        # Why a trial was made: what the optimiser knew and which rule chose the config.
-        """create table decision (
-            id integer primary key, trial integer not null references trial (id), at text not null, text text not null
+            id integer primary key, campaign text not null, cell text not null, purpose text not null,
+            number integer not null, scenario text not null, system text not null, config text not null,
+            seed integer not null, noise text not null, origin text not null, fidelity real not null,
+            status text not null, cost real, error text, raw text,
+            wall_s real, ask_cpu_s real not null, attempt integer not null default 1,
+            started_at text not null, finished_at text, environment integer references environment (id),
+            unique (cell, purpose, number)
         ) strict""",
-        # What the tracking mirror still owes: a row goes in with the transaction that it mirrors, `sent_at` when sent.
+        # A value of null is NaN, which SQLite does not have.
+        """create table metric (
+            trial integer not null references trial (id), name text not null, value real,
+            primary key (trial, name)
+        ) strict, without rowid""",
+        """create table timeline (
+            trial integer primary key references trial (id), columns text not null
+        ) strict""",
+        # Why a trial was made: which rule chose the config, and from how much knowledge.
+        """create table decision (
+            id integer primary key, trial integer not null references trial (id), at text not null,
+            text text not null
+        ) strict""",
+        # What the tracking mirror still owes: a row goes in with the transaction that it mirrors.
         """create table outbox (
-            id integer primary key, subject text not null unique, queued_at text not null, sent_at text) strict""",
+            id integer primary key, subject text not null unique, queued_at text not null, sent_at text
+        ) strict""",
     ),
 )
 
@@ -49,13 +63,16 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring the database to VERSION; every step is atomic, so a kill in between leaves a whole older version."""
+    """Bring the database to VERSION; every step is atomic, so a kill in between leaves a whole older
+    version."""
     connection.execute("begin immediate")
     try:
         version = version_of(connection)
         if version == 0:
             connection.execute("create table if not exists schema_version (version integer not null) strict")
-            connection.execute("insert into schema_version select 0 where not exists (select 1 from schema_version)")
+            connection.execute(
+                "insert into schema_version select 0 where not exists (select 1 from schema_version)"
+            )
         for step in STEPS[version:]:
             for statement in step:
                 connection.execute(statement)

@@ -49,7 +49,8 @@ class Contention:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Workload x machine x fast:slow ratio x threads x contention; everything but the system and its config."""
+    """Workload x machine x fast:slow ratio x threads x contention; everything but the system and its
+    config."""
 
     workload: str
     machine: str
@@ -86,7 +87,8 @@ class Objective:
     direction: Literal["minimize", "maximize"]
 
     def cost(self, metrics: Mapping[str, float]) -> float | None:
-        """Natural log of the metric, signed so that lower is better; None where it is missing, not finite or not above 0.
+        """Natural log of the metric, signed so that lower is better; None where it is missing, not finite or
+        not above 0.
 
         Differences of costs are log-ratios, which is what both the model and the statistics work on.
         """

@@ -1,4 +1,4 @@
-"""Three slow-down surfaces in the shape of tiering knobs, optimum 1.0, 10 mixed knobs: what optimisers are raced on."""
+"""Slow-down surfaces in the shape of tiering knobs, 10 mixed knobs: what optimisers are raced on."""
 
 from __future__ import annotations
 

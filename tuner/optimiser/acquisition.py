@@ -1,9 +1,10 @@
 """Where SMAC's acquisition function is largest, searched over the unit cube in a few batched calls.
 
-SMAC's own search builds a Python object for each of thousands of candidates and asks the forest in a hundred small calls.
-This one does the same search (many random candidates, then local search from the best of them and from the best
-configs tried so far) on one numpy matrix, a row per candidate, and is part of SMAC by its extension point
-`AbstractAcquisitionMaximizer`. Nothing here hashes or orders by hash, so equal seeds give equal results in any process.
+SMAC's own search builds a Python object for each of thousands of candidates and asks the forest in a hundred
+small calls. This one does the same search (many random candidates, then local search from the best of them
+and from the best configs tried so far) on one numpy matrix, a row per candidate, and is part of SMAC by its
+extension point `AbstractAcquisitionMaximizer`. Nothing here hashes or orders by hash, so equal seeds give
+equal results in any process.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ class Cube:
         return self._snapped(np.where(self._choices > 0, np.floor(points * self._choices), points))
 
     def neighbours(self, points: Matrix, random: np.random.Generator) -> Matrix:
-        """Points that differ in one knob, shape (points, neighbours, knobs), the same number for each point."""
+        """Points that differ in one knob, shape (points, neighbours, knobs), the same number for each
+        point."""
         rows, width = points.shape
         offsets = np.tile(np.asarray(STEP_SIZES), 2)
         moved = np.repeat(points[:, None, :], width * len(offsets), axis=1)
@@ -132,7 +134,8 @@ class Cube:
         return self._snapped(moved.reshape(-1, width)).reshape(rows, -1, width)
 
     def deactivated(self, points: Matrix) -> Matrix:
-        """A copy with NaN for knobs whose condition does not hold, also where that only follows from another."""
+        """A copy with NaN for knobs whose condition does not hold, also where that only follows from
+        another."""
         legal = points.copy().T
         for _ in self._space.conditions:
             before = np.isnan(legal).sum()

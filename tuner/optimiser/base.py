@@ -6,16 +6,16 @@ A new optimiser inherits `tests/contracts/optimiser.py` and gets a line in `regi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tiertune.tuner.trial import Config, Origin, Status, plain_config
 
 if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
+    from ConfigSpace import Configuration, ConfigurationSpace
 
-Decode = Callable[[Mapping[str, Any]], Config]
+    Decode = Callable[[Configuration], Config]
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,9 @@ class Settings:
 class Observation:
     """A trial as an optimiser may know it.
 
-    `cost` is the natural log of the objective, lower is better, and None unless the status is ok. For a timeout,
-    `bound` is the least the cost would have been. A status of running means in flight: proposed, nothing known yet.
+    `cost` is the natural log of the objective, lower is better, and None unless the status is ok. For a
+    timeout, `bound` is the least the cost would have been. A status of running means in flight: proposed,
+    nothing known yet.
     """
 
     number: int
@@ -52,9 +53,11 @@ class Proposal:
 
 
 class Optimiser(ABC):
-    """Proposes configs. Keeps nothing between calls that could change an answer: what it caches, it can rebuild.
+    """Proposes configs. Keeps nothing between calls that could change an answer: what it caches, it can
+    rebuild.
 
-    `decode` turns a ConfigSpace configuration into the config of the system, where the two differ.
+    `decode` turns a configuration into the config of the system, which may hold fixed knobs outside the space
+    as well.
     """
 
     name: ClassVar[str]
@@ -65,7 +68,8 @@ class Optimiser(ABC):
         self.decode = decode
 
     def ask(self, number: int, history: Sequence[Observation]) -> Proposal:
-        """The proposal for trial `number` after `history`; equal arguments give equal proposals, in any process.
+        """The proposal for trial `number` after `history`; equal arguments give equal proposals, in any
+        process.
 
         `history` holds earlier trials only, each once, in any order. Raises ValueError where it does not.
         """
@@ -74,7 +78,7 @@ class Optimiser(ABC):
         if len(set(numbers)) != len(numbers) or any(n >= number or n < 0 for n in numbers):
             raise ValueError(f"history of trial {number} must hold earlier trials once each, not {numbers}")
         if number == 0:
-            default = self.decode(dict(self.space.get_default_configuration()))
+            default = self.decode(self.space.get_default_configuration())
             return Proposal(default, "default", "the default configuration goes first")
         return self._ask(number, ordered)
 

@@ -1,14 +1,14 @@
 """Costs of failed trials: finite, from what was seen, and documented here.
 
-A model fed infinity or NaN stops proposing, and a failed trial that is left out is proposed again. So every failure is
-told, as worse than anything that worked:
+A model fed infinity or NaN stops proposing, and a failed trial that is left out is proposed again. So every
+failure is told, as worse than anything that worked:
 
 - crashed, no-metric, invalid-config: 10 % worse than the worst trial that worked.
 - timeout: twice the larger of its bound (the runtime it had reached) and the worst trial that worked.
 - host-unfit: not told, the config is not to blame. Nor is an interrupted trial, which will be run again.
 
-A penalty far above the data would flatten all differences between configs that work, hence no more than these.
-Costs are natural logs, so a factor is a sum.
+A penalty far above the data would flatten all differences between configs that work, hence no more than
+these. Costs are natural logs, so a factor is a sum.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def told(history: Sequence[Observation]) -> list[tuple[Observation, float]]:
 
     Trials in flight, host-unfit and interrupted ones are left out.
     """
-    worked = [o.cost for o in history if o.status is Status.OK and o.cost is not None and math.isfinite(o.cost)]
+    worked = [
+        o.cost for o in history if o.status is Status.OK and o.cost is not None and math.isfinite(o.cost)
+    ]
     worst = max(worked, default=0.0)
     pairs: list[tuple[Observation, float]] = []
     for observation in history:

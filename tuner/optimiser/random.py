@@ -8,12 +8,14 @@ from typing import ClassVar
 from tiertune.tuner.optimiser.base import Observation, Optimiser, Proposal
 from tiertune.tuner.trial import canonical, derive_seed
 
-# How often a draw that was tried before is repeated; a small space may be exhausted, and then a repeat is all there is.
+# How often a draw that was tried before is repeated; a small space may be exhausted, and then a repeat is all
+# there is.
 REDRAWS = 50
 
 
 class RandomOptimiser(Optimiser):
-    """Independent uniform draws (log-uniform for knobs declared so), never the same config twice while others are left."""
+    """Independent uniform draws (log-uniform for knobs declared so), never the same config twice while others
+    are left."""
 
     name: ClassVar[str] = "random"
 
@@ -25,7 +27,7 @@ class RandomOptimiser(Optimiser):
         tried = {canonical(observation.config) for observation in history}
         self.space.seed(derive_seed(self.settings.seed, "random", number) % 2**32)
         for _ in range(REDRAWS):
-            config = self.decode(dict(self.space.sample_configuration()))
+            config = self.decode(self.space.sample_configuration())
             if canonical(config) not in tried:
                 return Proposal(config, "random", "a random draw")
         return Proposal(config, "random", f"a random draw, tried before: {REDRAWS} draws gave nothing new")

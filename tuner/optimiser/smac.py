@@ -1,4 +1,5 @@
-"""SMAC, through ask and tell: random-forest model, expected improvement, Sobol start, interleaved random picks."""
+"""SMAC, through ask and tell: random-forest model, expected improvement, Sobol start, interleaved random
+picks."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from tiertune.tuner.optimiser.acquisition import CubeMaximizer
 from tiertune.tuner.optimiser.base import Observation, Proposal
 from tiertune.tuner.optimiser.imputation import told
 from tiertune.tuner.optimiser.random import RandomOptimiser
-from tiertune.tuner.trial import Config, Status, canonical, derive_seed
+from tiertune.tuner.trial import Status, canonical, derive_seed
 
 UNLIMITED = 10**9  # our loop counts the budget; SMAC's own count must never end it
 
@@ -47,7 +48,7 @@ class SmacOptimiser(RandomOptimiser):
         tried = {canonical(observation.config) for observation in history}
         # Forbidden points and duplicates drop out of the design, so it may be shorter than asked for.
         if number <= len(design):
-            config = self.decode(dict(design[number - 1]))
+            config = self.decode(design[number - 1])
             if canonical(config) not in tried:
                 return Proposal(config, "initial", f"point {number} of the Sobol design")
         draw = self.random(number, history)
@@ -58,7 +59,7 @@ class SmacOptimiser(RandomOptimiser):
         tried = {canonical(observation.config) for observation in history}
 
         def is_new(configuration: Configuration) -> bool:
-            return canonical(self.decode(dict(configuration))) not in tried
+            return canonical(self.decode(configuration)) not in tried
 
         with tempfile.TemporaryDirectory(prefix="tiertune-smac-") as scratch:
             facade = self._facade(scratch, derive_seed(self.settings.seed, "model", number) % 2**31, is_new)
@@ -71,13 +72,18 @@ class SmacOptimiser(RandomOptimiser):
             except (StopIteration, ConfigurationSpaceExhaustedException):
                 draw = self.random(number, history)
                 return Proposal(draw.config, "random", "a random draw, SMAC found nothing new to propose")
-        config = self.decode(dict(configuration))
+        config = self.decode(configuration)
         reason = f"expected improvement of a model of {len(known)} trials"
         return Proposal(config, "model", reason)
 
     def _scenario(self, scratch: str, seed: int) -> Scenario:
         return Scenario(
-            self.space, name="scratch", output_directory=scratch, deterministic=True, n_trials=UNLIMITED, seed=seed
+            self.space,
+            name="scratch",
+            output_directory=scratch,
+            deterministic=True,
+            n_trials=UNLIMITED,
+            seed=seed,
         )
 
     def _facade(self, scratch: str, seed: int, is_new: Any) -> HyperparameterOptimizationFacade:
@@ -86,7 +92,16 @@ class SmacOptimiser(RandomOptimiser):
         return facade(
             scenario,
             None,
-            model=RandomForest(self.space, max_leaf_nodes=None, n_jobs=1, seed=seed, n_trees=10, ratio_features=1.0, min_samples_split=2, min_samples_leaf=1),
+            model=RandomForest(
+                self.space,
+                max_leaf_nodes=None,
+                n_jobs=1,
+                seed=seed,
+                n_trees=10,
+                ratio_features=1.0,
+                min_samples_split=2,
+                min_samples_leaf=1,
+            ),
             acquisition_function=EI(),
             acquisition_maximizer=CubeMaximizer(self.space, seed, is_new),
             initial_design=facade.get_initial_design(scenario, n_configs=0),
@@ -109,7 +124,8 @@ class _BatchedSelector(ConfigSelector):  # type: ignore[misc]
 
 
 class _EachConfigOnce(Intensifier):  # type: ignore[misc]
-    """No racing: we judge repeats ourselves, on seeds of their own. SMAC's racing book-keeping costs more than the model."""
+    """No racing: we judge repeats ourselves, on seeds of their own. SMAC's racing book-keeping costs more
+    than the model."""
 
     def __iter__(self) -> Iterator[TrialInfo]:
         for configuration in self.config_generator:
@@ -121,7 +137,8 @@ class _EachConfigOnce(Intensifier):  # type: ignore[misc]
 
 def _as_trial(space: Any, observation: Observation, cost: float) -> tuple[TrialInfo, TrialValue]:
     status = StatusType.SUCCESS if observation.status is Status.OK else StatusType.CRASHED
-    return TrialInfo(Configuration(space, values=observation.config), seed=0), TrialValue(cost=cost, status=status)
+    values = {name: value for name, value in observation.config.items() if name in space}
+    return TrialInfo(Configuration(space, values=values), seed=0), TrialValue(cost=cost, status=status)
 
 
 logging.getLogger("smac").setLevel(logging.ERROR)

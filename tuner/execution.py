@@ -1,0 +1,97 @@
+"""One trial from config to stored row, and a batch of them on several threads. Whatever goes wrong becomes a
+status."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from tiertune.tuner.backend import Backend, ConfigRejected, HostUnfit, TrialTimeout
+from tiertune.tuner.events import Finished, Listener, Started
+from tiertune.tuner.journal import Journal
+from tiertune.tuner.trial import Config, Measurement, Objective, Status, Trial
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where trials of a cell run and are stored: everything but the trial itself."""
+
+    backend: Backend
+    journal: Journal
+    objective: Objective
+    environment: int
+    listener: Listener
+    workers: int = 1
+
+    def start(self, trial: Trial, ask_cpu_s: float, decision: str) -> None:
+        """Store the trial as running and say so."""
+        self.journal.start(trial, ask_cpu_s=ask_cpu_s, environment=self.environment, decision=decision)
+        self.listener(Started(trial, ask_cpu_s))
+
+    def run(self, trial: Trial, timeline_points: int = 0) -> None:
+        """Apply, verify, run, measure, store. The trial must have been started."""
+        measurement = attempt(self.backend, trial, timeline_points)
+        cost = self.objective.cost(measurement.metrics) if measurement.status is Status.OK else None
+        if measurement.status is Status.OK and cost is None:
+            said = measurement.metrics.get(self.objective.metric, "nothing")
+            sentence = f"{self.objective.metric} must be a finite number above 0, but the run said {said}"
+            measurement = replace(measurement, status=Status.NO_METRIC, error=sentence)
+        self.journal.finish(trial, measurement, cost)
+        value = None if cost is None else measurement.metrics[self.objective.metric]
+        self.listener(Finished(trial, measurement, value))
+
+    def run_all(self, trials: Sequence[Trial], decision: str, timeline_points: dict[int, int]) -> None:
+        """Run those of `trials` that are not finished yet; `timeline_points` by trial number, 0 where
+        absent."""
+        with ThreadPoolExecutor(self.workers) as pool:
+            waiting = []
+            for trial in trials:
+                stored = self.journal.row(trial.cell, trial.purpose, trial.number)
+                if stored is None or not stored.status.finished:
+                    waiting.append(
+                        pool.submit(self._whole, trial, decision, timeline_points.get(trial.number, 0))
+                    )
+            for future in waiting:
+                future.result()
+
+    def _whole(self, trial: Trial, decision: str, timeline_points: int) -> None:
+        self.start(trial, 0.0, decision)
+        self.run(trial, timeline_points)
+
+
+def attempt(backend: Backend, trial: Trial, timeline_points: int = 0) -> Measurement:
+    """What came of a trial. Never raises for anything that the backend does."""
+    began = time.perf_counter()
+    try:
+        verify(trial, backend.apply(trial))
+        measurement = backend.run(trial, timeline_points)
+    except ConfigRejected as error:
+        measurement = Measurement(Status.INVALID_CONFIG, error=str(error))
+    except HostUnfit as error:
+        measurement = Measurement(Status.HOST_UNFIT, error=str(error))
+    except TrialTimeout as error:
+        measurement = Measurement(Status.TIMEOUT, metrics=error.metrics, error=str(error))
+    except (
+        Exception
+    ) as error:  # a crash of any kind is a result about this config, not the end of the campaign
+        measurement = Measurement(Status.CRASHED, error=f"{type(error).__name__}: {error}")
+    return replace(measurement, wall_s=time.perf_counter() - began)
+
+
+def verify(trial: Trial, applied: Config) -> None:
+    """Every knob has the value that was asked for. Raises ConfigRejected: a trial of another config is no
+    trial."""
+    for name, wanted in trial.config.items():
+        if name not in applied:
+            raise ConfigRejected(f"{trial.system} has no knob {name}; it has {', '.join(sorted(applied))}")
+        if not _same(wanted, applied[name]):
+            raise ConfigRejected(f"{name} is {applied[name]!r} after it was set to {wanted!r}")
+
+
+def _same(wanted: object, applied: object) -> bool:
+    if isinstance(wanted, float) and isinstance(applied, int | float):
+        return math.isclose(wanted, applied, rel_tol=1e-12)
+    return wanted == applied

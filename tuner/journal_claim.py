@@ -1,0 +1,90 @@
+"""Which campaign a journal is of, and what is said when another one comes with the same name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiertune.files import InputError
+
+
+class JournalError(InputError):
+    """A journal that cannot be used as asked; the sentence says what to do. A user's mistake (exit code
+    2)."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The campaign of a journal. `generation` counts budget extensions; judgement trials are numbered by
+    it."""
+
+    identity: str
+    name: str
+    document: dict[str, Any]
+    lag: int
+    generation: int
+    created_at: str
+
+
+# Numbers of a campaign document that may grow: they add trials and change none that was made.
+EXTENDABLE = ("campaign.budget.trials", "campaign.validation.seeds")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference between the stored campaign and the one at hand."""
+
+    key: str
+    before: Any
+    after: Any
+
+    @property
+    def extends(self) -> bool:
+        """Whether this is a number that may grow, growing."""
+        numbers = isinstance(self.before, int) and isinstance(self.after, int)
+        return self.key in EXTENDABLE and numbers and self.after > self.before
+
+    def __str__(self) -> str:
+        return f"{self.key}: {_shown(self.before)} -> {_shown(self.after)}"
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+    """Every leaf that differs, by dotted key."""
+    flat_before, flat_after = dict(_leaves(before)), dict(_leaves(after))
+    keys = [*flat_before, *(key for key in flat_after if key not in flat_before)]
+    pairs = [Change(key, flat_before.get(key), flat_after.get(key)) for key in keys]
+    return [change for change in pairs if change.before != change.after]
+
+
+def _leaves(document: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(document, Mapping) and document:
+        for name in sorted(document):
+            yield from _leaves(document[name], f"{key}.{name}" if key else str(name))
+    elif isinstance(document, list | tuple) and document:
+        for index, entry in enumerate(document):
+            yield from _leaves(entry, f"{key}[{index}]")
+    else:
+        yield key, document
+
+
+def refusal(path: Path, name: str, changes: list[Change], extend: bool) -> str:
+    """Why a changed campaign may not go on in this journal, and what to do."""
+    shown = "; ".join(str(change) for change in changes[:6])
+    more = f"; and {len(changes) - 6} more" if len(changes) > 6 else ""
+    if all(change.extends for change in changes):
+        advice = (
+            "add --extend to go on with the larger budget, or --name OTHER to start a campaign of its own"
+        )
+    elif extend:
+        numbers = " and ".join(EXTENDABLE)
+        advice = f"--extend only raises {numbers}; use --name OTHER to start a campaign of its own"
+    else:
+        advice = "undo that, or use --name OTHER to start a campaign of its own"
+    return f"{path}: campaign {name} was started with other settings ({shown}{more}): {advice}"
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else json.dumps(value)

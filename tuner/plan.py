@@ -1,0 +1,86 @@
+"""A campaign made ready to run: its cells with objective and space, and the document that must not change on
+resume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tiertune.tuner.trial import Objective, Scenario, derive_seed
+
+if TYPE_CHECKING:
+    from tiertune.spaces.definition import Space
+    from tiertune.tuner.campaign import Campaign
+    from tiertune.tuner.optimiser.base import Optimiser
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """One scenario x system, with what improves there and where its knobs may go."""
+
+    key: str
+    scenario: Scenario
+    system: str
+    objective: Objective
+    space: Space
+
+
+@dataclass(frozen=True)
+class CampaignPlan:
+    """All that decides the results of a campaign, and `workers`, which only decides how long it takes on
+    resume."""
+
+    name: str
+    seed: int
+    trials: int
+    initial: int
+    random_share: float
+    optimiser: str
+    validation_seeds: int
+    workers: int
+    cells: tuple[PlannedCell, ...]
+    document: dict[str, Any]
+
+    def new_optimiser(self, cell: PlannedCell) -> Optimiser:
+        """The optimiser of a cell. Its seed is that of the campaign and the cell, nothing else."""
+        from tiertune.spaces.configspace import config_of, to_configspace
+        from tiertune.tuner.optimiser.base import Settings
+        from tiertune.tuner.optimiser.registry import optimiser_class
+
+        seed = derive_seed(self.seed, cell.key, "optimiser")
+        settings = Settings(seed=seed, initial=self.initial, random_share=self.random_share)
+        configspace = to_configspace(cell.space, seed % 2**32)
+        return optimiser_class(self.optimiser)(
+            configspace, settings, lambda configuration: config_of(cell.space, configuration)
+        )
+
+
+def plan_of(campaign: Campaign, name: str | None = None) -> CampaignPlan:
+    """The plan of a loaded campaign, under another `name` where one is given (its own results folder and
+    journal)."""
+    cells = []
+    contents: dict[str, Any] = {}
+    for cell in campaign.cells():
+        workload = campaign.workload(cell.scenario.workload)
+        objective = Objective(workload.metric.name, workload.metric.direction)
+        cells.append(PlannedCell(cell.key, cell.scenario, cell.system, objective, cell.space))
+        contents[cell.key] = {
+            "workload": workload.model_dump(mode="json"),
+            "machine": campaign.machine(cell.scenario.machine).document(),
+            "space": cell.space.model_dump(mode="json"),
+        }
+    decisive = campaign.model_dump(
+        mode="json", include={"seed", "budget", "optimiser", "validation"}, exclude={"budget": {"preset"}}
+    )
+    return CampaignPlan(
+        name=name or campaign.name,
+        seed=campaign.seed,
+        trials=campaign.budget.trials,
+        initial=campaign.budget.initial,
+        random_share=campaign.budget.random_share,
+        optimiser=campaign.optimiser.name,
+        validation_seeds=campaign.validation.seeds,
+        workers=campaign.workers,
+        cells=tuple(cells),
+        document={"campaign": decisive, "cells": contents},
+    )

@@ -1,0 +1,104 @@
+"""Trials on the modelled machine, in this process; the engine releases the interpreter lock while it runs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tiertune import engine
+from tiertune.machines.definition import Machine, load_machine
+from tiertune.tuner.backend import Backend, ConfigRejected, Notify
+from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial, canonical
+from tiertune.units import fast_tier_bytes
+from tiertune.workloads.definition import Workload, load_workload
+
+
+@dataclass(frozen=True)
+class _Bed:
+    """What all trials of a scenario share."""
+
+    workload: engine.EngineWorkload
+    machine: dict[str, Any]
+    fast_bytes: int
+    notes: tuple[str, ...]
+
+
+class SimBackend(Backend):
+    """Runs trials in the engine. `profiles` is the folder where recorded workloads are cached.
+
+    `workload_of` and `machine_of` find the files that a scenario names: `campaign.workload` and
+    `campaign.machine` where paths are relative to a campaign file.
+    """
+
+    name: ClassVar[str] = "sim"
+
+    def __init__(
+        self,
+        profiles: Path,
+        workload_of: Callable[[str], Workload] = load_workload,
+        machine_of: Callable[[str], Machine] = load_machine,
+    ) -> None:
+        self._profiles = profiles
+        self._workload_of = workload_of
+        self._machine_of = machine_of
+        self._beds: dict[str, _Bed] = {}
+        self._mutex = threading.Lock()
+
+    def prepare(self, scenario: Scenario, notify: Notify) -> None:
+        """Record (or read back) the workload's profile and hand it to the engine. Raises InputError on a bad
+        fit."""
+        with self._mutex:
+            if scenario.key not in self._beds:
+                self._beds[scenario.key] = self._bed(scenario, notify)
+
+    def apply(self, trial: Trial) -> Config:
+        """The engine's own reading of the config, defaults filled in."""
+        try:
+            return engine.check_config(trial.system, trial.config)
+        except engine.EngineError as error:
+            raise ConfigRejected(str(error)) from error
+
+    def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
+        """One simulated run. Equal trials give bit-equal metrics."""
+        bed = self._beds[trial.scenario.key]
+        result = engine.run(bed.workload, self.request(trial, bed, timeline_points))
+        raw = canonical({"gauges": result["gauges"]}) if result.get("gauges") else None
+        return Measurement(Status.OK, dict(result["metrics"]), dict(result["timeline"]), raw=raw)
+
+    def request(self, trial: Trial, bed: _Bed, timeline_points: int) -> dict[str, Any]:
+        """What the engine is asked to run."""
+        return {
+            "machine": bed.machine,
+            "system": trial.system,
+            "config": trial.config,
+            "page_bytes": trial.scenario.page_bytes,
+            "fast_bytes": bed.fast_bytes,
+            "seed": trial.seed,
+            "noise": trial.noise,
+            "mode": "fast",
+            "timeline_points": timeline_points,
+            "contention": [asdict(entry) for entry in trial.scenario.contention],
+        }
+
+    def notes(self, scenario: Scenario) -> tuple[str, ...]:
+        """What was scaled to carry the workload to its full size, and how."""
+        return self._beds[scenario.key].notes
+
+    def facts(self) -> dict[str, str]:
+        """The engine's version."""
+        return {"backend": self.name, "engine": engine.version()}
+
+    def _bed(self, scenario: Scenario, notify: Notify) -> _Bed:
+        from tiertune.workloads.profile import profile_for
+
+        definition, machine = self._workload_of(scenario.workload), self._machine_of(scenario.machine)
+        threads = scenario.threads or definition.threads
+        workload = profile_for(definition, machine, threads, self._profiles, notify)
+        described = workload.describe()
+        fast = fast_tier_bytes(described["footprint_bytes"], scenario.ratio, scenario.page_bytes)
+        document = json.loads(json.dumps(machine.document()))
+        return _Bed(workload, document, fast, tuple(described.get("notes", ())))

@@ -1,0 +1,145 @@
+"""Judgement after the search, on seeds that the search never saw.
+
+A single run that came out best is about two standard deviations better than its config really is. So first
+the best few configs are measured again, in blocks of equal seeds, to pick a winner (selection); then winner
+and default are measured on further seeds (validation). The number in a report comes from validation alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from tiertune.tuner.events import Phase
+from tiertune.tuner.execution import Bench
+from tiertune.tuner.journal import Journal, Row
+from tiertune.tuner.statistics import Effect, effect, verdict
+from tiertune.tuner.trial import Config, Objective, Origin, Status, Trial, canonical, derive_seed
+
+FINALISTS = 5
+SELECTION_SEEDS = 4
+TIMELINE_POINTS = 200
+# Numbers of judgement trials start at generation x STAGE: a raised budget is judged afresh, and nothing is
+# overwritten.
+STAGE = 10_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a cell came to. `winner` is the search row of the winner; rows are of validation, in order of
+    blocks."""
+
+    winner: Row | None
+    default_rows: list[Row]
+    winner_rows: list[Row]
+    effect: Effect | None
+    improved: bool
+    verdict: str
+    complete: bool
+
+
+def judge(template: Trial, seed: int, seeds: int, generation: int, bench: Bench) -> Outcome:
+    """Select and validate the winner of a searched cell. `template` is its default trial; `seeds` >= 5
+    validation seeds."""
+    finalists = best_rows(bench.journal.rows(template.cell, "search"), FINALISTS)
+    default = ("default", template.config)
+    contenders: list[tuple[Origin, Config]] = [("candidate", row.trial.config) for row in finalists]
+    if contenders:
+        _stage("selection", [default, *contenders], SELECTION_SEEDS, template, seed, generation, bench)
+        winner = selected(bench.journal, template.cell, generation)
+        if winner is not None:
+            pair: list[tuple[Origin, Config]] = [default, ("winner", winner.trial.config)]
+            _stage("validation", pair, seeds, template, seed, generation, bench)
+    return outcome(bench.journal, template.cell, bench.objective, generation)
+
+
+def outcome(journal: Journal, cell: str, objective: Objective, generation: int) -> Outcome:
+    """What the journal says of a cell, also of one that is still running (`complete` is False then)."""
+    winner = selected(journal, cell, generation)
+    rows = journal.rows(cell, "validation", before=(generation + 1) * STAGE, at_least=generation * STAGE)
+    blocks: dict[int, dict[str, Row]] = {}
+    for row in rows:
+        blocks.setdefault(row.trial.seed, {})[row.trial.origin] = row
+    pairs = [(block["default"], block["winner"]) for block in blocks.values() if len(block) == 2]
+    pairs = [pair for pair in pairs if all(row.status.finished for row in pair)]
+    costs = [(d.cost, w.cost) for d, w in pairs if d.cost is not None and w.cost is not None]
+    lost = sum(d.cost is not None and w.cost is None for d, w in pairs)
+    found = effect([d for d, _ in costs], [w for _, w in costs])
+    text = verdict(found, objective, lost, len(pairs))
+    searched = journal.rows(cell, "search")
+    if winner is None and searched and not best_rows(searched, FINALISTS):
+        text = "no improvement found: no configuration but the default worked"
+    improved = found is not None and found.improved and not lost
+    complete = bool(rows) and all(row.status.finished for row in rows)
+    return Outcome(winner, [d for d, _ in pairs], [w for _, w in pairs], found, improved, text, complete)
+
+
+def best_rows(rows: Sequence[Row], count: int) -> list[Row]:
+    """The `count` best search rows with different configs, the default left out; ties go to the earlier
+    trial."""
+    default = next((canonical(row.trial.config) for row in rows if row.trial.origin == "default"), "")
+    worked = [row for row in rows if row.status is Status.OK and row.cost is not None]
+    found: dict[str, Row] = {}
+    for row in sorted(worked, key=lambda row: (row.cost, row.trial.number)):
+        text = canonical(row.trial.config)
+        if text != default and len(found) < count:
+            found.setdefault(text, row)
+    return list(found.values())
+
+
+def selected(journal: Journal, cell: str, generation: int) -> Row | None:
+    """The search row whose config was best on average over the selection seeds, None before selection is
+    complete.
+
+    A candidate that failed on any seed is out; where all failed, none is selected.
+    """
+    first = generation * STAGE
+    rows = journal.rows(cell, "selection", before=first + STAGE, at_least=first)
+    finalists = best_rows(journal.rows(cell, "search"), FINALISTS)
+    if len(rows) < SELECTION_SEEDS * (len(finalists) + 1) or not all(row.status.finished for row in rows):
+        return None
+    means: list[tuple[float, int, Row]] = []
+    for finalist in finalists:
+        text = canonical(finalist.trial.config)
+        costs = [
+            row.cost
+            for row in rows
+            if row.trial.origin == "candidate" and canonical(row.trial.config) == text
+        ]
+        known = [cost for cost in costs if cost is not None]
+        if known and len(known) == len(costs):
+            means.append((sum(known) / len(known), finalist.trial.number, finalist))
+    return min(means)[2] if means else None
+
+
+def _stage(
+    purpose: Literal["selection", "validation"],
+    contenders: Sequence[tuple[Origin, Config]],
+    blocks: int,
+    template: Trial,
+    seed: int,
+    generation: int,
+    bench: Bench,
+) -> None:
+    """Blocks of one run per contender on one seed; the order turns from block to block, so that drift hits
+    all alike."""
+    width = len(contenders)
+    trials = []
+    for block in range(blocks):
+        # Of the scenario, not of the cell: all systems are judged on the same seeds.
+        block_seed = derive_seed(seed, template.scenario.key, purpose, generation, block)
+        for slot in range(width):
+            origin, config = contenders[(block + slot) % width]
+            number = generation * STAGE + block * width + slot
+            judged = replace(template, purpose=purpose, noise="paired", number=number)
+            trials.append(replace(judged, config=config, seed=block_seed, origin=origin))
+    seen = {row.trial.seed for row in bench.journal.rows(template.cell) if row.trial.purpose != purpose}
+    if seen & {trial.seed for trial in trials}:
+        raise AssertionError(f"{purpose} of {template.cell} would reuse a seed of an earlier purpose")
+    stored = bench.journal.rows(
+        template.cell, purpose, before=(generation + 1) * STAGE, at_least=generation * STAGE
+    )
+    bench.listener(Phase(template.cell, purpose, len(trials), sum(row.status.finished for row in stored)))
+    timelines = {trial.number: TIMELINE_POINTS for trial in trials[:width] if purpose == "validation"}
+    bench.run_all(trials, f"{purpose} of the best configs on fresh seeds", timelines)
