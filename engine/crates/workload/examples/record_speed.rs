@@ -27,10 +27,20 @@ fn main() {
     let seconds = start.elapsed().as_secs_f64();
     let accesses: u64 = profile.metadata.slices.iter().map(|slice| slice.accesses).sum();
     let (rows, slices) = (profile.columns.len(), profile.metadata.slices.len());
-    println!("{seconds:.2} s, {:.1} M accesses/s, {rows} rows, {slices} slices", accesses as f64 / seconds / 1e6);
+    println!(
+        "{seconds:.2} s, {:.1} M accesses/s, {rows} rows, {slices} slices",
+        accesses as f64 / seconds / 1e6
+    );
     let ops = profile.ops() as f64;
-    println!("reads per op {:.4}, write-backs {:.4}", profile.metadata.total_reads as f64 / ops, profile.metadata.total_writebacks as f64 / ops);
-    println!("graph {:?}\nsmaller {:?}", profile.metadata.graph, profile.metadata.smaller);
+    println!(
+        "reads per op {:.4}, write-backs {:.4}",
+        profile.metadata.total_reads as f64 / ops,
+        profile.metadata.total_writebacks as f64 / ops
+    );
+    println!(
+        "graph {:?}\nsmaller {:?}",
+        profile.metadata.graph, profile.metadata.smaller
+    );
     for (number, object) in profile.metadata.objects.iter().enumerate() {
         println!("{object:?}");
         let columns = &profile.columns;
@@ -44,8 +54,14 @@ fn main() {
                 sums[4] += u64::from(columns.touches[row]);
             }
             if sums != [0; 5] {
-                println!("  class {class}: per op reads {:.4} prefetched {:.4} writebacks {:.4} stores {:.4} touches {:.4}",
-                    sums[0] as f64 / ops, sums[1] as f64 / ops, sums[2] as f64 / ops, sums[3] as f64 / ops, sums[4] as f64 / ops);
+                println!(
+                    "  class {class}: per op reads {:.4} prefetched {:.4} writebacks {:.4} stores {:.4} touches {:.4}",
+                    sums[0] as f64 / ops,
+                    sums[1] as f64 / ops,
+                    sums[2] as f64 / ops,
+                    sums[3] as f64 / ops,
+                    sums[4] as f64 / ops
+                );
             }
         }
     }

@@ -106,7 +106,10 @@ impl CacheModel {
         if !hit {
             self.fetched += 1;
         }
-        let mut outcome = Outcome { fetched: !hit, writebacks: [pushed, None] };
+        let mut outcome = Outcome {
+            fetched: !hit,
+            writebacks: [pushed, None],
+        };
         if victim != EMPTY && victim & 1 == 1 {
             outcome.writebacks[1] = self.touch_llc(victim >> TAG_SHIFT, victim & 0xf).1;
         }
@@ -130,7 +133,10 @@ impl CacheModel {
             set.copy_within(0..WAYS - 1, 1);
             set[0] = line << TAG_SHIFT | dirt;
             let dirty = last != EMPTY && last & 1 == 1;
-            let writeback = dirty.then_some(Writeback { line: last >> TAG_SHIFT, class: (last >> 1 & 7) as u8 });
+            let writeback = dirty.then_some(Writeback {
+                line: last >> TAG_SHIFT,
+                class: (last >> 1 & 7) as u8,
+            });
             (false, writeback)
         } else {
             let entry = if dirt == 0 { set[way] } else { line << TAG_SHIFT | dirt };

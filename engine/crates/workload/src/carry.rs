@@ -3,6 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::class::AccessClass;
+use crate::profile::{PAGE_BYTES, Profile};
+use crate::record::RecordRequest;
+
+mod bins;
+mod graph;
+mod gups;
+mod reshape;
+mod rows;
 
 /// The most parts an object is cut into.
 pub const MAX_BINS: u32 = 8192;
@@ -101,3 +109,41 @@ pub struct ReplayStream {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CarryError(pub String);
+
+impl Profile {
+    /// The profile as the simulator replays it, at the size and page size of `spec`. See [`Replay::notes`] for what was scaled.
+    ///
+    /// # Errors
+    /// When `spec` asks for keys of another kernel, for less than what was recorded, or for an impossible page size.
+    pub fn carry(&self, spec: &CarrySpec) -> Result<Replay, CarryError> {
+        if spec.page_bytes < PAGE_BYTES || !spec.page_bytes.is_power_of_two() {
+            let near = spec.page_bytes.clamp(PAGE_BYTES, 1 << 40).next_power_of_two();
+            return Err(CarryError(format!(
+                "page_bytes is {}, it must be a power of two from {PAGE_BYTES}; the nearest is {near}",
+                spec.page_bytes
+            )));
+        }
+        if spec.runs == 0 {
+            return Err(CarryError("carry.runs is 0, it must be at least 1".to_owned()));
+        }
+        let foreign = |key: &str, owner: &str| {
+            let kernel = self.metadata.request.kernel();
+            Err(CarryError(format!(
+                "carry.{key} belongs to {owner}, but the recorded kernel is {kernel}"
+            )))
+        };
+        if let RecordRequest::Gups(request) = &self.metadata.request {
+            if spec.scale.is_some() {
+                return foreign("scale", "the graph kernels");
+            }
+            return gups::carry(self, request, spec);
+        }
+        if spec.table_bytes.is_some() {
+            return foreign("table_bytes", "gups");
+        }
+        if spec.hot_bytes.is_some() {
+            return foreign("hot_bytes", "gups");
+        }
+        graph::carry(self, spec)
+    }
+}

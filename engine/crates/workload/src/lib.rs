@@ -10,6 +10,7 @@ pub mod carry;
 pub mod class;
 pub mod graph;
 pub mod kernels;
+pub mod law;
 pub mod memory;
 pub mod profile;
 pub mod record;

@@ -93,7 +93,10 @@ impl<T: Copy> Array<T> {
     /// Announces `data` to `memory`. The object's size is `spec.bytes`, which must not be below the data's.
     pub fn new<M: Memory>(memory: &mut M, spec: &ObjectSpec, data: Vec<T>) -> Self {
         debug_assert!(spec.bytes as usize >= std::mem::size_of_val(data.as_slice()));
-        Self { id: memory.allocate(spec), data }
+        Self {
+            id: memory.allocate(spec),
+            data,
+        }
     }
 
     /// Element `index`.

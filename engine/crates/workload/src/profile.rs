@@ -180,7 +180,9 @@ impl Profile {
             .map_err(|cause| ProfileError(format!("the profile's metadata is not JSON: {cause}")))?;
         if value["format_version"] != FORMAT_VERSION {
             let found = &value["format_version"];
-            return error(format!("the profile has format version {found}, this engine reads version {FORMAT_VERSION}"));
+            return error(format!(
+                "the profile has format version {found}, this engine reads version {FORMAT_VERSION}"
+            ));
         }
         let metadata: Metadata = serde_json::from_value(value)
             .map_err(|cause| ProfileError(format!("the profile's metadata is not valid: {cause}")))?;
@@ -196,22 +198,44 @@ impl Profile {
             ("touches", columns.touches.len()),
         ];
         if let Some((name, length)) = lengths.iter().find(|(_, length)| *length != rows) {
-            return error(format!("the profile's column {name} has {length} rows, its column slice has {rows}"));
+            return error(format!(
+                "the profile's column {name} has {length} rows, its column slice has {rows}"
+            ));
         }
-        let key = |row: usize| (columns.slice[row], columns.object[row], columns.class[row], columns.page[row]);
+        let key = |row: usize| {
+            (
+                columns.slice[row],
+                columns.object[row],
+                columns.class[row],
+                columns.page[row],
+            )
+        };
         for row in 0..rows {
             let (slice, object, class, page) = key(row);
             if slice as usize >= metadata.slices.len() {
-                return error(format!("row {row} of the profile names slice {slice}, it has {}", metadata.slices.len()));
+                return error(format!(
+                    "row {row} of the profile names slice {slice}, it has {}",
+                    metadata.slices.len()
+                ));
             }
             if class as usize >= AccessClass::ALL.len() {
-                return error(format!("row {row} of the profile names class {class}, there are {}", AccessClass::ALL.len()));
+                return error(format!(
+                    "row {row} of the profile names class {class}, there are {}",
+                    AccessClass::ALL.len()
+                ));
             }
             let Some(info) = metadata.objects.get(object as usize) else {
-                return error(format!("row {row} of the profile names object {object}, it has {}", metadata.objects.len()));
+                return error(format!(
+                    "row {row} of the profile names object {object}, it has {}",
+                    metadata.objects.len()
+                ));
             };
             if page >= info.pages() {
-                return error(format!("row {row} of the profile names page {page} of {}, which has {}", info.name, info.pages()));
+                return error(format!(
+                    "row {row} of the profile names page {page} of {}, which has {}",
+                    info.name,
+                    info.pages()
+                ));
             }
             if columns.prefetched[row] > columns.reads[row] {
                 return error(format!("row {row} of the profile has more prefetched reads than reads"));

@@ -5,8 +5,9 @@ use serde_json::Value;
 use tiertune_policy::nearest::nearest;
 
 use crate::carry::CarrySpec;
-use crate::graph::{Graph, GraphKind, expected_edges};
+use crate::graph::{Graph, GraphKind};
 use crate::kernels::{GraphObject, bc, graph_bytes, gups, pr};
+use crate::law::expected_edges;
 use crate::memory::Layout;
 use crate::profile::{FORMAT_VERSION, GraphInfo, Metadata, Profile, RECORDER_VERSION, SmallerRun};
 use crate::recorder::{Recorder, Recording};
@@ -18,6 +19,8 @@ const SMALLER_BY: u32 = 2;
 const SCALES: (u64, u64) = (10, 24);
 /// Most undirected edges that are generated: what scale 24 with degree 16 has, about 8 GB while building.
 const MOST_EDGES: u64 = 16 << SCALES.1;
+/// Elements of GUPS' table that are backed while recording.
+const RECORDED_BACKING: usize = 1 << 10;
 const LEAST_LLC_BYTES: u64 = 512;
 
 /// Betweenness centrality.
@@ -154,7 +157,19 @@ pub struct RecordError(pub String);
 const KERNELS: [(&str, &[&str]); 3] = [
     ("bc", &["graph", "scale", "degree", "sources", "seed", "llc_bytes"]),
     ("pr", &["graph", "scale", "degree", "iterations", "seed", "llc_bytes"]),
-    ("gups", &["table_bytes", "hot_bytes", "hot_share", "updates", "moves", "threads", "seed", "llc_bytes"]),
+    (
+        "gups",
+        &[
+            "table_bytes",
+            "hot_bytes",
+            "hot_share",
+            "updates",
+            "moves",
+            "threads",
+            "seed",
+            "llc_bytes",
+        ],
+    ),
 ];
 
 impl TryFrom<Value> for RecordRequest {
@@ -170,7 +185,10 @@ impl TryFrom<Value> for RecordRequest {
         };
         let Some((name, keys)) = KERNELS.iter().find(|(name, _)| kernel == *name) else {
             let given = kernel.as_str().map_or_else(|| kernel.to_string(), str::to_owned);
-            return refuse(format!("record.kernel is {given}, which is not a kernel{}", suggestion(&given, names)));
+            return refuse(format!(
+                "record.kernel is {given}, which is not a kernel{}",
+                suggestion(&given, names)
+            ));
         };
         for key in map.keys() {
             if !keys.contains(&key.as_str()) {
@@ -184,7 +202,8 @@ impl TryFrom<Value> for RecordRequest {
                 return refuse(format!("record.graph is {graph}, which is not a kind of graph{near}"));
             }
         }
-        let failed = |cause: serde_json::Error| RecordError(format!("record for the kernel {name} is not valid: {cause}"));
+        let failed =
+            |cause: serde_json::Error| RecordError(format!("record for the kernel {name} is not valid: {cause}"));
         let request = match *name {
             "bc" => Self::Bc(serde_json::from_value(value).map_err(failed)?),
             "pr" => Self::Pr(serde_json::from_value(value).map_err(failed)?),
@@ -308,10 +327,18 @@ impl GupsRequest {
     fn check(&self) -> Result<(), RecordError> {
         within("table_bytes", self.table_bytes, 1 << 20, 8 << 30)?;
         within("threads", u64::from(self.threads), 1, 256)?;
-        within("hot_bytes", self.hot_bytes, u64::from(self.threads) * gups::ELEMENT_BYTES, self.table_bytes)?;
+        within(
+            "hot_bytes",
+            self.hot_bytes,
+            u64::from(self.threads) * gups::ELEMENT_BYTES,
+            self.table_bytes,
+        )?;
         within("updates", self.updates, 1, 10_000_000_000)?;
         if !(0.0..=1.0).contains(&self.hot_share) {
-            return refuse(format!("record.hot_share is {}, it must be from 0 to 1", self.hot_share));
+            return refuse(format!(
+                "record.hot_share is {}, it must be from 0 to 1",
+                self.hot_share
+            ));
         }
         let moves = self.moves();
         if moves.len() > 64 {
@@ -323,7 +350,10 @@ impl GupsRequest {
         for step in &moves {
             within("moves.at_update", step.at_update, 1, self.updates - 1)?;
             if !(step.share > 0.0 && step.share <= 1.0) {
-                return refuse(format!("record.moves.share is {}, it must be above 0 and at most 1", step.share));
+                return refuse(format!(
+                    "record.moves.share is {}, it must be above 0 and at most 1",
+                    step.share
+                ));
             }
         }
         Ok(())
@@ -350,9 +380,13 @@ impl GupsRequest {
                     share: hemem_turnover(),
                 })
                 .collect(),
-            Moves::List(list) => {
-                list.iter().map(|step| gups::Move { at_update: step.at_update, share: step.share }).collect()
-            }
+            Moves::List(list) => list
+                .iter()
+                .map(|step| gups::Move {
+                    at_update: step.at_update,
+                    share: step.share,
+                })
+                .collect(),
         }
     }
 }
@@ -362,7 +396,9 @@ fn within(key: &str, value: u64, least: u64, most: u64) -> Result<(), RecordErro
         return Ok(());
     }
     let near = value.clamp(least, most);
-    refuse(format!("record.{key} is {value}, it must be from {least} to {most}; the nearest is {near}"))
+    refuse(format!(
+        "record.{key} is {value}, it must be from {least} to {most}; the nearest is {near}"
+    ))
 }
 
 /// Sizes before and after carrying, known before anything is recorded.
@@ -386,14 +422,22 @@ pub fn plan(request: &RecordRequest, spec: &CarrySpec, machine_llc_bytes: u64) -
         (RecordRequest::Gups(gups), _) => (gups.table_bytes, spec.table_bytes.unwrap_or(gups.table_bytes)),
         (_, Some(run)) => {
             let bytes = |scale: u32| {
-                graph_bytes(run.objects, 1 << scale, expected_edges(run.kind, scale, run.degree).round() as u64)
+                graph_bytes(
+                    run.objects,
+                    1 << scale,
+                    expected_edges(run.kind, scale, run.degree).round() as u64,
+                )
             };
             (bytes(run.scale), bytes(spec.scale.unwrap_or(run.scale).min(40)))
         }
         _ => (1, 1),
     };
     let scaled = machine_llc_bytes as f64 * recorded_bytes as f64 / carried_bytes as f64;
-    Ok(Plan { recorded_bytes, carried_bytes, llc_bytes: (scaled.round() as u64).max(LEAST_LLC_BYTES) })
+    Ok(Plan {
+        recorded_bytes,
+        carried_bytes,
+        llc_bytes: (scaled.round() as u64).max(LEAST_LLC_BYTES),
+    })
 }
 
 /// Executes the kernel and returns what reached memory. Equal requests give equal profiles.
@@ -404,7 +448,14 @@ pub fn record(request: &RecordRequest) -> Result<Profile, RecordError> {
     request.check()?;
     if let RecordRequest::Gups(gups) = request {
         let mut recorder = Recorder::new(gups.llc_bytes, gups.updates.div_ceil(WORK_SLICES));
-        gups::run(&mut recorder, &gups.shape(), gups.updates, &gups.moves(), gups.seed);
+        gups::run(
+            &mut recorder,
+            &gups.shape(),
+            gups.updates,
+            &gups.moves(),
+            gups.seed,
+            RECORDED_BACKING,
+        );
         return Ok(assemble(request, gups::OP_MEANING, recorder.finish(), None, None));
     }
     let Some(run) = request.graph_run() else {
@@ -431,7 +482,11 @@ pub fn record(request: &RecordRequest) -> Result<Profile, RecordError> {
         reads_per_op: smaller.total_reads as f64 / ops as f64,
         writebacks_per_op: smaller.total_writebacks as f64 / ops as f64,
     };
-    let meaning = if matches!(request, RecordRequest::Bc(_)) { bc::OP_MEANING } else { pr::OP_MEANING };
+    let meaning = if matches!(request, RecordRequest::Bc(_)) {
+        bc::OP_MEANING
+    } else {
+        pr::OP_MEANING
+    };
     Ok(assemble(request, meaning, recording, Some(info), Some(smaller_run)))
 }
 

@@ -95,22 +95,34 @@ impl Recorder {
         let mut order: Vec<usize> = (0..self.objects.len()).collect();
         order.sort_by_key(|index| {
             let object = &self.objects[*index];
-            (!object.spec.built, if object.spec.built { 0 } else { object.touched.unwrap_or(u32::MAX) }, *index)
+            (
+                !object.spec.built,
+                if object.spec.built {
+                    0
+                } else {
+                    object.touched.unwrap_or(u32::MAX)
+                },
+                *index,
+            )
         });
         let mut touch_order = vec![0; order.len()];
         for (rank, index) in order.iter().enumerate() {
             touch_order[*index] = rank as u32;
         }
-        let objects = self.objects.iter().zip(touch_order).map(|(object, touch_order)| ObjectInfo {
-            name: object.spec.name.to_owned(),
-            bytes: object.spec.bytes,
-            element_bytes: object.spec.element_bytes,
-            layout: object.spec.layout,
-            sweeps: object.spec.sweeps,
-            touch_order,
-            line_cv2: variation(&object.line_reads),
-            skew_growth: 1.0,
-        });
+        let objects = self
+            .objects
+            .iter()
+            .zip(touch_order)
+            .map(|(object, touch_order)| ObjectInfo {
+                name: object.spec.name.to_owned(),
+                bytes: object.spec.bytes,
+                element_bytes: object.spec.element_bytes,
+                layout: object.spec.layout,
+                sweeps: object.spec.sweeps,
+                touch_order,
+                line_cv2: variation(&object.line_reads),
+                skew_growth: 1.0,
+            });
         Recording {
             objects: objects.collect(),
             slices: self.slices,
@@ -206,7 +218,11 @@ impl Memory for Recorder {
         assert!(self.columns.is_empty(), "kernels allocate before their first phase");
         self.pages += pages;
         self.cells = vec![Cell::default(); self.pages * CLASSES];
-        let counted = if spec.layout == Layout::Vertices { spec.bytes.div_ceil(LINE_BYTES) as usize } else { 0 };
+        let counted = if spec.layout == Layout::Vertices {
+            spec.bytes.div_ceil(LINE_BYTES) as usize
+        } else {
+            0
+        };
         self.objects.push(Object {
             spec: spec.clone(),
             first_line,
@@ -263,6 +279,10 @@ fn variation(counts: &[u32]) -> Option<f64> {
     if counts.is_empty() || mean == 0.0 {
         return None;
     }
-    let variance = counts.iter().map(|count| (f64::from(*count) - mean).powi(2)).sum::<f64>() / n;
+    let variance = counts
+        .iter()
+        .map(|count| (f64::from(*count) - mean).powi(2))
+        .sum::<f64>()
+        / n;
     Some(variance / (mean * mean))
 }

@@ -10,15 +10,18 @@ use crate::memory::{Array, Layout, Memory, Phase};
 /// What one operation is.
 pub const OP_MEANING: &str = "one edge examined (forward or backward), or one vertex entry set up or normalised";
 
-// Measured with `cargo run --release -p tiertune-workload --example cpu_cost` (graph of 2^11 vertices, so that
-// everything stays in the private caches; median of 15 runs) on the 2-core AMD EPYC virtual machine on which
-// this was developed. They include the caches' own hits and mispredicted branches.
+// Measured with `cargo run --release -p tiertune-workload --example cpu_cost`: a graph of 2^11 vertices, so that
+// everything stays in the private caches, run natively on one core of the AMD EPYC virtual machine on which this
+// was developed; the least of 15 runs, because the machine was shared. They include hits in the private caches
+// and mispredicted branches.
 /// Nanoseconds per edge of the forward pass.
-pub const FORWARD_NS: f64 = 3.0;
+pub const FORWARD_NS: f64 = 5.0;
 /// Nanoseconds per edge of the backward pass.
-pub const BACKWARD_NS: f64 = 3.0;
-/// Nanoseconds per vertex of clearing arrays before each source, and of the final normalisation.
-pub const SWEEP_NS: f64 = 1.0;
+pub const BACKWARD_NS: f64 = 4.6;
+/// Nanoseconds per vertex of clearing one source's arrays.
+pub const CLEAR_NS: f64 = 0.15;
+/// Nanoseconds per vertex of the final normalisation.
+pub const NORMALISE_NS: f64 = 2.0;
 
 const INDEX: usize = 0;
 const NEIGHBOURS: usize = 1;
@@ -30,17 +33,37 @@ const DEPTHS: usize = 6;
 const DELTAS: usize = 7;
 
 const fn vertex_array(name: &'static str, element_bytes: u32, bytes: fn(u64, u64) -> u64) -> GraphObject {
-    GraphObject { name, element_bytes, layout: Layout::Vertices, sweeps: false, built: false, bytes }
+    GraphObject {
+        name,
+        element_bytes,
+        layout: Layout::Vertices,
+        sweeps: false,
+        built: false,
+        bytes,
+    }
 }
 
 /// The objects, in the order of GAPBS' allocations.
 pub const OBJECTS: [GraphObject; 8] = [
-    GraphObject { built: true, ..vertex_array("index", 8, |vertices, _| 8 * (vertices + 1)) },
-    GraphObject { built: true, layout: Layout::Lists, ..vertex_array("neighbours", 4, |_, edges| 4 * edges) },
+    GraphObject {
+        built: true,
+        ..vertex_array("index", 8, |vertices, _| 8 * (vertices + 1))
+    },
+    GraphObject {
+        built: true,
+        layout: Layout::Lists,
+        ..vertex_array("neighbours", 4, |_, edges| 4 * edges)
+    },
     vertex_array("scores", 4, |vertices, _| 4 * vertices),
     vertex_array("path_counts", 8, |vertices, _| 8 * vertices),
-    GraphObject { layout: Layout::Lists, ..vertex_array("successors", 8, |_, edges| 8 * edges.div_ceil(64)) },
-    GraphObject { layout: Layout::Positional, ..vertex_array("queue", 4, |vertices, _| 4 * vertices) },
+    GraphObject {
+        layout: Layout::Lists,
+        ..vertex_array("successors", 8, |_, edges| 8 * edges.div_ceil(64))
+    },
+    GraphObject {
+        layout: Layout::Positional,
+        ..vertex_array("queue", 4, |vertices, _| 4 * vertices)
+    },
     vertex_array("depths", 4, |vertices, _| 4 * vertices),
     vertex_array("deltas", 4, |vertices, _| 4 * vertices),
 ];
@@ -75,7 +98,11 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
     let mut deltas = Array::new(memory, &spec(DELTAS), vec![0f32; vertices]);
 
     for (turn, source) in sources.iter().enumerate() {
-        memory.phase(Phase { name: "clear".to_owned(), cpu_ns_per_op: SWEEP_NS, divisible: false });
+        memory.phase(Phase {
+            name: "clear".to_owned(),
+            cpu_ns_per_op: CLEAR_NS,
+            divisible: false,
+        });
         if turn == 0 {
             scores.fill(memory, 0.0);
         }
@@ -93,7 +120,11 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
         let mut tail = 1;
         while levels[levels.len() - 2] < tail {
             let depth = levels.len() as i32 - 1;
-            memory.phase(Phase { name: format!("forward {depth}"), cpu_ns_per_op: FORWARD_NS, divisible: true });
+            memory.phase(Phase {
+                name: format!("forward {depth}"),
+                cpu_ns_per_op: FORWARD_NS,
+                divisible: true,
+            });
             for position in levels[levels.len() - 2]..levels[levels.len() - 1] {
                 let u = queue.load(memory, position, AccessClass::Stream) as usize;
                 let list = List::of(memory, &index, u);
@@ -120,13 +151,21 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
             levels.push(tail);
         }
 
-        memory.phase(Phase { name: "clear".to_owned(), cpu_ns_per_op: SWEEP_NS, divisible: false });
+        memory.phase(Phase {
+            name: "clear".to_owned(),
+            cpu_ns_per_op: CLEAR_NS,
+            divisible: false,
+        });
         deltas.fill(memory, 0.0);
         memory.ops(vertices as u64);
         // The last entry of `levels` closes an empty level. As in GAPBS, the deepest vertices are walked too.
         for level in (0..levels.len() - 2).rev() {
             let name = format!("backward {}", level + 1);
-            memory.phase(Phase { name, cpu_ns_per_op: BACKWARD_NS, divisible: true });
+            memory.phase(Phase {
+                name,
+                cpu_ns_per_op: BACKWARD_NS,
+                divisible: true,
+            });
             for position in levels[level]..levels[level + 1] {
                 let u = queue.load(memory, position, AccessClass::Stream) as usize;
                 let list = List::of(memory, &index, u);
@@ -149,7 +188,11 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
         }
     }
 
-    memory.phase(Phase { name: "normalise".to_owned(), cpu_ns_per_op: SWEEP_NS, divisible: false });
+    memory.phase(Phase {
+        name: "normalise".to_owned(),
+        cpu_ns_per_op: NORMALISE_NS,
+        divisible: false,
+    });
     let mut largest = 0f32;
     for vertex in 0..vertices {
         largest = largest.max(scores.load(memory, vertex, AccessClass::Stream));
@@ -179,12 +222,20 @@ impl List {
         let start = index.load(memory, vertex, AccessClass::Gather) as usize;
         let end = index.load(memory, vertex + 1, AccessClass::Gather) as usize;
         let streamed_from = (start / (Self::TWO_LINES / 2)) * (Self::TWO_LINES / 2) + Self::TWO_LINES;
-        Self { start, end, streamed_from }
+        Self {
+            start,
+            end,
+            streamed_from,
+        }
     }
 
     /// The prefetcher needs two lines to see a stream; the ones before are independent random accesses.
     #[inline(always)]
     fn class(&self, edge: usize) -> AccessClass {
-        if edge < self.streamed_from { AccessClass::Random } else { AccessClass::Stream }
+        if edge < self.streamed_from {
+            AccessClass::Random
+        } else {
+            AccessClass::Stream
+        }
     }
 }

@@ -3,14 +3,14 @@
 use tiertune_policy::CounterRng;
 
 use crate::class::AccessClass;
-use crate::memory::{Array, Layout, Memory, ObjectSpec, Phase};
+use crate::memory::{Layout, Memory, ObjectSpec, Phase};
 
 /// What one operation is.
 pub const OP_MEANING: &str = "one update (a load, an addition and a store)";
 
 // Measured like those in `bc.rs`, with a table of 64 KiB.
 /// Nanoseconds per update: two random numbers and the update itself.
-pub const UPDATE_NS: f64 = 3.0;
+pub const UPDATE_NS: f64 = 11.2;
 
 /// Bytes per element, as in HeMem.
 pub const ELEMENT_BYTES: u64 = 8;
@@ -70,7 +70,10 @@ impl Shape {
             }
             ranges.push((base + start, base + end.min(region)));
         }
-        ranges.iter().map(|(from, to)| (from * ELEMENT_BYTES, to * ELEMENT_BYTES)).collect()
+        ranges
+            .iter()
+            .map(|(from, to)| (from * ELEMENT_BYTES, to * ELEMENT_BYTES))
+            .collect()
     }
 }
 
@@ -81,7 +84,20 @@ pub fn phase_name(moves: usize) -> String {
 }
 
 /// Runs `updates` updates, threads taking turns, and returns the table.
-pub fn run<M: Memory>(memory: &mut M, shape: &Shape, updates: u64, moves: &[Move], seed: u64) -> Vec<u64> {
+///
+/// Addresses do not depend on the table's content, so a recording needs no memory behind it: with `backed_elements`
+/// below the table's length, element i lives at i modulo that power of two.
+///
+/// # Panics
+/// When `backed_elements` is not a power of two.
+pub fn run<M: Memory>(
+    memory: &mut M,
+    shape: &Shape,
+    updates: u64,
+    moves: &[Move],
+    seed: u64,
+    backed_elements: usize,
+) -> Vec<u64> {
     let spec = ObjectSpec {
         name: "table",
         bytes: shape.table_bytes,
@@ -90,7 +106,12 @@ pub fn run<M: Memory>(memory: &mut M, shape: &Shape, updates: u64, moves: &[Move
         sweeps: false,
         built: true,
     };
-    let mut table = Array::new(memory, &spec, vec![0u64; (shape.table_bytes / ELEMENT_BYTES) as usize]);
+    assert!(
+        backed_elements.is_power_of_two(),
+        "{backed_elements} is not a power of two"
+    );
+    let object = memory.allocate(&spec);
+    let mut table = vec![0u64; backed_elements];
     let (region, hot) = (shape.region(), shape.hot());
     let threads = u64::from(shape.threads);
     let mut rngs: Vec<CounterRng> = (0..threads).map(|thread| CounterRng::new(seed, &[thread])).collect();
@@ -98,7 +119,11 @@ pub fn run<M: Memory>(memory: &mut M, shape: &Shape, updates: u64, moves: &[Move
     for phase in 0..=moves.len() {
         let until = moves.get(phase).map_or(updates, |step| step.at_update.min(updates));
         let start = shape.hot_start(&moves[..phase]);
-        memory.phase(Phase { name: phase_name(phase), cpu_ns_per_op: UPDATE_NS, divisible: true });
+        memory.phase(Phase {
+            name: phase_name(phase),
+            cpu_ns_per_op: UPDATE_NS,
+            divisible: true,
+        });
         let mut thread = (done % threads) as usize;
         while done < until {
             let rng = &mut rngs[thread];
@@ -108,12 +133,15 @@ pub fn run<M: Memory>(memory: &mut M, shape: &Shape, updates: u64, moves: &[Move
             } else {
                 rng.below(region)
             };
-            let element = thread as u64 * region + offset;
-            table.update(memory, element as usize, AccessClass::Update, |value| value.wrapping_add(1));
+            let element = (thread as u64 * region + offset) as usize;
+            memory.load(object, element * ELEMENT_BYTES as usize, AccessClass::Update);
+            memory.store(object, element * ELEMENT_BYTES as usize, AccessClass::Update);
+            let value = &mut table[element & (backed_elements - 1)];
+            *value = value.wrapping_add(1);
             memory.ops(1);
             done += 1;
             thread = if thread + 1 == rngs.len() { 0 } else { thread + 1 };
         }
     }
-    table.into_data()
+    table
 }
