@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use tiertune_policy::{Config, SYSTEMS, registry};
 use tiertune_sim::metrics::METRICS;
 use tiertune_sim::scenario::WorkloadModel;
@@ -24,17 +25,24 @@ fn refused(error: impl std::fmt::Display) -> PyErr {
 struct PyWorkload {
     model: WorkloadModel,
     notes: Vec<String>,
+    /// The only page size that a carried profile's skew is right for.
+    carried_page_bytes: Option<u64>,
     compiled: Mutex<HashMap<u64, Arc<Workload>>>,
 }
 
 impl PyWorkload {
-    fn new(model: WorkloadModel, notes: Vec<String>) -> Self {
-        Self { model, notes, compiled: Mutex::new(HashMap::new()) }
+    fn new(model: WorkloadModel, notes: Vec<String>, carried_page_bytes: Option<u64>) -> Self {
+        Self { model, notes, carried_page_bytes, compiled: Mutex::new(HashMap::new()) }
     }
 
     fn compiled(&self, page_bytes: u64) -> PyResult<Arc<Workload>> {
         if !page_bytes.is_power_of_two() || page_bytes < 4096 {
             return Err(refused(format!("page_bytes {page_bytes} is not a power of two from 4096")));
+        }
+        if let Some(carried) = self.carried_page_bytes.filter(|c| *c != page_bytes) {
+            return Err(refused(format!(
+                "the profile was carried to pages of {carried} bytes; carry it again for pages of {page_bytes} bytes"
+            )));
         }
         let mut compiled = self.compiled.lock().expect("no panic while compiling");
         if let Some(workload) = compiled.get(&page_bytes) {
@@ -53,7 +61,13 @@ impl PyWorkload {
     fn from_streams(document: &str) -> PyResult<Self> {
         let model: WorkloadModel = serde_json::from_str(document).map_err(refused)?;
         Workload::compile(&model, registry::PAGE_2M).map_err(refused)?;
-        Ok(Self::new(model, vec![]))
+        Ok(Self::new(model, vec![], None))
+    }
+
+    /// A recorded profile carried to another input (see `recording`).
+    #[staticmethod]
+    fn from_profile(columns: &Bound<'_, PyDict>, metadata: &str, carry: &str, threads: u32) -> PyResult<Self> {
+        recording::from_profile(columns, metadata, carry, threads)
     }
 
     /// Objects, phases and notes, as JSON.
