@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 BUILD_TOOLS := $(VENV)/.installed-build-tools
 PACKAGES := $(VENV)/.installed-packages
 ENGINE := $(VENV)/.installed-engine
-PYTHON_PART := $(VENV)/.installed-tiertune
+COMMAND := $(VENV)/.installed-command
 
 CARGO_MANIFEST := engine/Cargo.toml
 ENGINE_SOURCES := engine/Cargo.toml engine/Cargo.lock engine/crates/python/pyproject.toml \
@@ -31,8 +31,6 @@ export PIP_ROOT_USER_ACTION := ignore
 # The same Python for every build of the binding: otherwise clippy and the wheel rebuild each other's pyo3.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-say = @echo "==> $(1)"
-
 ##@ The two that matter
 
 .PHONY: demo
@@ -41,7 +39,8 @@ demo: setup ## Record a graph computation, tune HeMem for it, prove the gain, wr
 
 .PHONY: test
 test: setup ## Every test that needs no special machine (Rust, then Python)
-	$(call say,Rust tests)
+	@.ci/prerequisites >/dev/null
+	echo "==> Rust tests"
 	$(CARGO_TEST)
 	echo "==> Python tests"
 	$(BIN)/python -m pytest -n $(WORKERS) --ignore=tests/host
@@ -49,7 +48,7 @@ test: setup ## Every test that needs no special machine (Rust, then Python)
 ##@ Setting up
 
 .PHONY: setup
-setup: $(PYTHON_PART) ## Python environment, engine and command; quick when nothing changed
+setup: $(ENGINE) $(COMMAND) ## Python environment, engine and command; quick when nothing changed
 	@:
 
 $(BUILD_TOOLS): requirements/build.lock
@@ -77,11 +76,9 @@ $(ENGINE): $(ENGINE_SOURCES) $(PACKAGES)
 	$(PIP) install --no-index --no-deps --force-reinstall $(VENV)/wheels/*.whl
 	touch $@
 
-$(PYTHON_PART): pyproject.toml $(PACKAGES) $(ENGINE)
-	@if [ ! -e $@ ] || [ pyproject.toml -nt $@ ]; then
-	    echo "==> the tiertune command"
-	    $(PIP) install --no-index --no-deps --no-build-isolation --editable .
-	fi
+$(COMMAND): pyproject.toml $(PACKAGES)
+	@echo "==> the tiertune command"
+	$(PIP) install --no-index --no-deps --no-build-isolation --editable .
 	touch $@
 
 .PHONY: lock
@@ -105,10 +102,13 @@ lock: $(ENGINE) ## Renew the Python locks (LOCK_FLAGS=--upgrade to move versions
 
 ##@ Working on it
 
-.PHONY: lint
-lint: setup ## Format, lint and types, Python and Rust; changes nothing
+.PHONY: lint-tools
+lint-tools:
 	@.ci/prerequisites lint >/dev/null
-	echo "==> ruff"
+
+.PHONY: lint
+lint: lint-tools setup ## Format, lint and types, Python and Rust; changes nothing
+	@echo "==> ruff"
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	echo "==> mypy"
@@ -119,15 +119,14 @@ lint: setup ## Format, lint and types, Python and Rust; changes nothing
 	cargo clippy --manifest-path $(CARGO_MANIFEST) --workspace --all-targets --locked --quiet -- -D warnings
 
 .PHONY: format
-format: setup ## Format Python and Rust in place
-	@.ci/prerequisites lint >/dev/null
-	$(BIN)/ruff check --quiet --fix-only .
+format: lint-tools setup ## Format Python and Rust in place
+	@$(BIN)/ruff check --quiet --fix-only .
 	$(BIN)/ruff format --quiet .
 	cargo fmt --manifest-path $(CARGO_MANIFEST) --all
 
 .PHONY: golden
 golden: setup ## Rewrite the golden files; their diff is the review
-	$(call say,golden files)
+	@echo "==> golden files"
 	export UPDATE_GOLDEN=1
 	$(CARGO_TEST)
 	$(BIN)/python -m pytest -n $(WORKERS) tests/golden
