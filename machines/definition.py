@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,7 +41,7 @@ class Tier(Strict):
     curve: list[CurvePoint] = Field(
         min_length=2,
         max_length=100,
-        description="loaded latency: pairs of utilisation of peak bandwidth and multiple of the unloaded latency",
+        description="loaded latency: pairs of utilisation of peak bandwidth and multiple of unloaded latency",
     )
     sources: dict[str, Text] = Field(description="where each figure comes from, in words")
 
@@ -50,7 +51,10 @@ class Tier(Strict):
         if self.sequential_latency_ns is not None and self.sequential_latency_ns > self.latency_ns:
             yield (
                 ("sequential_latency_ns",),
-                f"{self.sequential_latency_ns:g} is above latency_ns; the largest valid value is {self.latency_ns:g}",
+                (
+                    f"{self.sequential_latency_ns:g} is above latency_ns; the largest valid value is"
+                    f" {self.latency_ns:g}"
+                ),
             )
         figures = TIER_FIGURES + (
             ("sequential_latency_ns",) if self.sequential_latency_ns is not None else ()
@@ -85,8 +89,10 @@ class Machine(Strict):
             if tier.latency_ns < faster.latency_ns:
                 yield (
                     ("tiers", number, "latency_ns"),
-                    f"{tier.latency_ns:g} is below that of the tier before; tiers go from fastest to slowest and"
-                    f" the smallest valid value here is {faster.latency_ns:g}",
+                    (
+                        f"{tier.latency_ns:g} is below the tier before; tiers go from fastest to slowest"
+                        f" and the smallest valid value here is {faster.latency_ns:g}"
+                    ),
                 )
         seen: set[str] = set()
         for number, tier in enumerate(self.tiers):
@@ -115,7 +121,7 @@ def _curve_mistakes(curve: list[tuple[float, float]]) -> Iterator[tuple[Place, s
             ("curve", 0),
             f"[{curve[0][0]:g}, {curve[0][1]:g}] starts the curve; the first point is always [0, 1]",
         )
-    for number, ((u0, m0), (u1, m1)) in enumerate(zip(curve, curve[1:], strict=False), start=1):
+    for number, ((u0, m0), (u1, m1)) in enumerate(itertools.pairwise(curve), start=1):
         if u1 <= u0:
             yield (
                 ("curve", number, 0),
@@ -124,8 +130,10 @@ def _curve_mistakes(curve: list[tuple[float, float]]) -> Iterator[tuple[Place, s
         if m1 < m0:
             yield (
                 ("curve", number, 1),
-                f"multiplier {m1:g} is below {m0:g}, that of the point before; latency never falls with load and"
-                f" the smallest valid value is {m0:g}",
+                (
+                    f"multiplier {m1:g} is below {m0:g}, the point before; latency never falls with load"
+                    f" and the smallest valid value is {m0:g}"
+                ),
             )
 
 

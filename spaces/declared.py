@@ -13,6 +13,8 @@ from tiertune.spaces.definition import KnobRange, Space, Value
 if TYPE_CHECKING:
     from tiertune.engine import KnobInfo
 
+_TYPES = {"int": "a whole number", "float": "a number", "bool": "a switch", "choice": "a word"}
+
 Broken = Iterator[tuple[Place, str]]
 
 
@@ -55,7 +57,7 @@ def _knob_mistakes(knob: KnobInfo, narrowed: KnobRange) -> Broken:
                 if knob.type == "choice"
                 else "'fixed' or 'default'"
             )
-            yield (key,), f"does not fit a knob of type {knob.type}; it takes {takes}"
+            yield (key,), f"does not fit a knob that is {_TYPES[knob.type]}; it takes {takes}"
             return
     broken = False
     for key in ("min", "max"):
@@ -76,7 +78,8 @@ def _knob_mistakes(knob: KnobInfo, narrowed: KnobRange) -> Broken:
 def _range_mistakes(knob: KnobInfo, narrowed: KnobRange) -> Broken:
     """Bounds and choices are right one by one; do they leave something, and is the default among it?"""
     if knob.type in ("int", "float"):
-        assert knob.min is not None and knob.max is not None
+        assert knob.min is not None
+        assert knob.max is not None
         low = narrowed.min if narrowed.min is not None else knob.min
         high = narrowed.max if narrowed.max is not None else knob.max
         if low >= high:
@@ -118,7 +121,8 @@ def _value_mistake(knob: KnobInfo, value: Value, *, specials: bool) -> str | Non
             return None
         near = nearest(str(value), knob.choices)
         return f"{shown(value)} is not one of {', '.join(knob.choices)}; did you mean '{near}'?"
-    assert knob.min is not None and knob.max is not None
+    assert knob.min is not None
+    assert knob.max is not None
     kind = "a whole number" if knob.type == "int" else "a number"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return f"{shown(value)} is not {kind}; {knob.name} takes {knob.min:g} to {knob.max:g}"
@@ -126,7 +130,8 @@ def _value_mistake(knob: KnobInfo, value: Value, *, specials: bool) -> str | Non
         return None
     if not knob.min <= value <= knob.max:
         near_bound = min(max(value, knob.min), knob.max)
-        return f"{value:g} is outside the declared {knob.min:g} to {knob.max:g}; the nearest valid value is {near_bound:g}"
+        declared = f"{knob.min:g} to {knob.max:g}"
+        return f"{value:g} is outside the declared {declared}; the nearest valid value is {near_bound:g}"
     if knob.type == "int" and value != int(value):
         return f"{value:g} is not a whole number; the nearest valid value is {round(value)}"
     return None
@@ -144,6 +149,8 @@ def _condition_mistakes(knob: KnobInfo, declared: dict[str, KnobInfo], space: Sp
     if value != wanted:
         yield (
             ("knobs", knob.name),
-            f"only acts while {other} is {shown(wanted)}, and here it is {shown(value)};"
-            f" add '{other}: {{fixed: {shown(wanted)}}}' or leave {knob.name} out",
+            (
+                f"only acts while {other} is {shown(wanted)}, and here it is {shown(value)};"
+                f" add '{other}: {{fixed: {shown(wanted)}}}' or leave {knob.name} out"
+            ),
         )

@@ -93,8 +93,8 @@ class Space(Strict):
 class Axis:
     """One searched knob with everything an optimiser has to know.
 
-    `minimum` and `maximum` are set for `int` and `float`, `choices` for `choice` and `bool`. `condition` names
-    another axis and the value it must have for this one to matter.
+    `minimum` and `maximum` are set for `int` and `float`, `choices` for `choice` and `bool`. `condition`
+    names another axis and the value it must have for this one to matter.
     """
 
     name: str

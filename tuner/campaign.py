@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr
 
 from tiertune.document import Path as Place
-from tiertune.fields import Flag, Integer, Name, Number, Ratio, Size, Text
+from tiertune.fields import Flag, Integer, Name, Number, PageSize, Ratio, Text
 from tiertune.files import InputError, Strict, find, load
 from tiertune.machines.definition import Machine, load_machine
 from tiertune.nearest import nearest
@@ -22,7 +23,8 @@ from tiertune.units import fast_tier_bytes, format_size
 from tiertune.workloads.definition import MAX_SEED, Workload, load_workload
 
 PRESETS: dict[str, dict[str, int | float]] = {
-    # The tuning study (DIMES'25): 100 evaluations, the first 20 an initial design, then every fifth one random.
+    # The tuning study (DIMES'25): 100 evaluations, the first 20 an initial design, a fifth of the others
+    # random.
     "paper": {"trials": 100, "initial": 20, "random_share": 0.2},
 }
 
@@ -46,7 +48,7 @@ class ScenarioEntry(Strict):
     threads: Annotated[Integer, Field(ge=1, le=4096)] | None = Field(
         default=None, description="threads of the application; absent: as the workload says"
     )
-    page_size: Size = Field(default=2 * 2**20, description="managed page size: 4KiB or 2MiB")
+    page_size: PageSize = Field(default=2 * 2**20, description="managed page size: 4KiB or 2MiB")
     contention: list[ContentionEntry] = Field(default=[], max_length=16, description="traffic of co-runners")
 
 
@@ -120,7 +122,8 @@ class Cell:
     @property
     def key(self) -> str:
         """Stable text that names this cell within its campaign."""
-        return f"{self.scenario.key}/{self.system}"
+        space = "" if self.space.name == self.system else f":{self.space.name}"
+        return f"{self.scenario.key}/{self.system}{space}"
 
 
 class Campaign(Strict):
@@ -177,7 +180,10 @@ class Campaign(Strict):
         return load_space(name_or_path, self._folder)
 
     def document(self) -> dict[str, Any]:
-        """The campaign as resolved: presets and defaults written out, paths absolute; `load_campaign` reads it back."""
+        """The campaign as resolved: presets and defaults written out, paths absolute.
+
+        As YAML it reads back as the same campaign.
+        """
         document = self.model_dump(mode="json")
         for scenario in document["scenarios"]:
             scenario["workload"] = self._lasting("workloads", scenario["workload"])
@@ -220,7 +226,7 @@ class Campaign(Strict):
 def load_campaign(name_or_path: str) -> Campaign:
     """Reads a campaign by name (`./campaigns` first, then the packaged ones) or path.
 
-    Raises `InputError`: for the file itself, for the files that it names, and where these do not fit together.
+    Raises `InputError`: for the file, for the files that it names, and where these do not fit together.
     """
     path = find("campaigns", name_or_path)
 
@@ -238,26 +244,31 @@ def fit_mistake(footprint_bytes: int, ratio: str, page_bytes: int, machine: Mach
     """
     fast = fast_tier_bytes(footprint_bytes, ratio, page_bytes)
     if fast == 0:
-        return (
-            f"{ratio} of {footprint_bytes / 2**30:.2f} GiB is less than one page of {format_size(page_bytes)}"
-        )
-    room = machine.tiers[0].capacity_bytes
+        fits = f"1:{max(footprint_bytes // page_bytes - 1, 1)}"
+        page = format_size(page_bytes)
+        return f"{ratio} of {_gib(footprint_bytes)} is less than a page of {page}; {fits} is one"
+    room, slow_room = machine.tiers[0].capacity_bytes, sum(tier.capacity_bytes for tier in machine.tiers[1:])
+    asked, slow = f"{ratio} of {_gib(footprint_bytes)}", footprint_bytes - fast
+    if footprint_bytes > room + slow_room:
+        return f"{asked} is more than all tiers of {machine.name} hold, {_gib(room + slow_room)}"
     if fast > room:
+        fits = f"1:{math.ceil(footprint_bytes / room) - 1}"
         return (
-            f"{ratio} of {footprint_bytes / 2**30:.2f} GiB takes {fast / 2**30:.2f} GiB of fast memory;"
-            f" {machine.name} has {room / 2**30:.2f} GiB"
+            f"{asked} takes {_gib(fast)} of fast memory; {machine.name} has {_gib(room)}, enough for {fits}"
         )
-    slow, slow_room = footprint_bytes - fast, sum(tier.capacity_bytes for tier in machine.tiers[1:])
     if slow > slow_room:
-        return (
-            f"{ratio} of {footprint_bytes / 2**30:.2f} GiB leaves {slow / 2**30:.2f} GiB to slow memory;"
-            f" {machine.name} has {slow_room / 2**30:.2f} GiB"
-        )
+        fits = f"{math.ceil(footprint_bytes / slow_room) - 1}:1"
+        has = f"{machine.name} has {_gib(slow_room)}, enough for {fits}"
+        return f"{asked} leaves {_gib(slow)} to slow memory; {has}"
     return None
 
 
+def _gib(size_bytes: int) -> str:
+    return f"{size_bytes / 2**30:.2f} GiB"
+
+
 def schema_for(kind: str) -> dict[str, Any]:
-    """JSON Schema of a kind of file: campaign, machine, space or workload. Raises `InputError` for another word."""
+    """JSON Schema of a kind of file: campaign, machine, space or workload; `InputError` for another word."""
     models: dict[str, type[BaseModel]] = {
         "campaign": Campaign,
         "machine": Machine,
@@ -273,6 +284,7 @@ def _cross_file_mistakes(campaign: Campaign) -> Iterator[tuple[Place, str]]:
     from tiertune.engine import systems
 
     known = {info.name: info for info in systems()}
+    names: dict[tuple[str, str], int] = {}
     for number, entry in enumerate(campaign.systems):
         if entry.system not in known:
             near = nearest(entry.system, known)
@@ -291,6 +303,10 @@ def _cross_file_mistakes(campaign: Campaign) -> Iterator[tuple[Place, str]]:
                 ("systems", number, "space"),
                 f"'{entry.space}' is a space of {space.system}, not of {entry.system}",
             )
+        first = names.setdefault((entry.system, space.name), number)
+        if first != number:
+            text = f"'{entry.space}' is called {space.name} like the space of systems[{first}]; rename one"
+            yield ("systems", number, "space"), text
     sizes = [known[entry.system].page_bytes for entry in campaign.systems if entry.system in known]
     for number, scenario in enumerate(campaign.scenarios):
         for place, text in _scenario_mistakes(campaign, scenario):
@@ -300,8 +316,10 @@ def _cross_file_mistakes(campaign: Campaign) -> Iterator[tuple[Place, str]]:
                 near_size = min(pages, key=lambda size: abs(size - scenario.page_size))
                 yield (
                     ("scenarios", number, "page_size"),
-                    f"{format_size(scenario.page_size)} is not a page size of {entry.system}; the nearest valid"
-                    f" size is {format_size(near_size)}",
+                    (
+                        f"{format_size(scenario.page_size)} is not a page size of {entry.system};"
+                        f" the nearest valid size is {format_size(near_size)}"
+                    ),
                 )
                 break
 
@@ -323,7 +341,10 @@ def _scenario_mistakes(campaign: Campaign, scenario: ScenarioEntry) -> Iterator[
     if streams is not None and threads != workload.threads:
         yield (
             ("threads",),
-            f"{threads} is not what the streams of {workload.name} add up to; the valid value is {workload.threads}",
+            (
+                f"{threads} is not what the streams of {workload.name} add up to; the valid value is"
+                f" {workload.threads}"
+            ),
         )
     if threads > machine.cores:
         what = f"{threads}" if scenario.threads else f"{threads}, from the workload {workload.name},"
@@ -335,7 +356,7 @@ def _scenario_mistakes(campaign: Campaign, scenario: ScenarioEntry) -> Iterator[
         if entry.tier >= len(machine.tiers):
             yield (
                 ("contention", number, "tier"),
-                f"{entry.tier} is no tier of {machine.name}; the largest valid value is {len(machine.tiers) - 1}",
+                f"{entry.tier} is no tier of {machine.name}; the last one is {len(machine.tiers) - 1}",
             )
     if workload.footprint_bytes is not None:
         text = fit_mistake(workload.footprint_bytes, scenario.ratio, scenario.page_size, machine)

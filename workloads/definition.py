@@ -59,8 +59,10 @@ class GraphRecord(Strict):
         if self.degree > most:
             yield (
                 ("degree",),
-                f"{self.degree} at scale {self.scale} takes more memory than is used to record; the largest valid"
-                f" value is {most}",
+                (
+                    f"{self.degree} at scale {self.scale} takes more memory than is used to record;"
+                    f" the largest valid value is {most}"
+                ),
             )
 
 
@@ -100,8 +102,10 @@ class GupsRecord(Strict):
             near = format_size(min(max(self.table_bytes, 2**20), MOST_TABLE_BYTES))
             yield (
                 ("table_bytes",),
-                f"{format_size(self.table_bytes)} is outside 1MiB to 8GiB, what is recorded; the nearest valid size"
-                f" is {near} (carry.table_bytes may be larger)",
+                (
+                    f"{format_size(self.table_bytes)} is outside 1MiB to 8GiB, what is recorded;"
+                    f" the nearest valid size is {near} (carry.table_bytes may be larger)"
+                ),
             )
         if self.hot_bytes > self.table_bytes:
             limit = format_size(self.table_bytes)
@@ -157,7 +161,7 @@ class Sim(Strict):
         if self.carry.scale is not None and self.carry.scale < record.scale:
             yield (
                 ("carry", "scale"),
-                f"{self.carry.scale} is smaller than what is recorded; the smallest valid value is {record.scale}",
+                f"{self.carry.scale} is below what is recorded; the smallest valid value is {record.scale}",
             )
 
     def _gups_mistakes(self, record: GupsRecord) -> Iterator[tuple[Place, str]]:
@@ -167,15 +171,19 @@ class Sim(Strict):
         if carry.table_bytes is not None and carry.table_bytes < record.table_bytes:
             yield (
                 ("carry", "table_bytes"),
-                f"{format_size(carry.table_bytes)} is smaller than what is recorded; the smallest valid size is"
-                f" {format_size(record.table_bytes)}",
+                (
+                    f"{format_size(carry.table_bytes)} is below what is recorded; the smallest valid size is"
+                    f" {format_size(record.table_bytes)}"
+                ),
             )
         table = carry.table_bytes or record.table_bytes
         if carry.hot_bytes is not None and carry.hot_bytes > table:
             yield (
                 ("carry", "hot_bytes"),
-                f"{format_size(carry.hot_bytes)} is more than the table; the largest valid size is"
-                f" {format_size(table)}",
+                (
+                    f"{format_size(carry.hot_bytes)} is more than the table; the largest valid size is"
+                    f" {format_size(table)}"
+                ),
             )
 
 
@@ -211,7 +219,7 @@ class Workload(Strict):
 
     @property
     def footprint_bytes(self) -> int | None:
-        """Bytes of the replayed workload where the file alone decides them; None before a graph is recorded."""
+        """Bytes of the replayed workload where the file alone decides them; None for graphs."""
         if self.sim.streams is not None:
             return self.sim.streams.footprint_bytes
         if isinstance(self.sim.record, GupsRecord):
@@ -244,7 +252,5 @@ def _engine_mistakes(workload: Workload) -> Iterator[tuple[Place, str]]:
         )
     elif not known[given.name]:
         near = nearest(given.name, (name for name, direction in known.items() if direction))
-        yield (
-            ("metric", "name"),
-            f"{given.name} is neither better high nor low; the nearest that is: '{near}'",
-        )
+        text = f"'{given.name}' has no better direction; the nearest metric that has one is '{near}'"
+        yield ("metric", "name"), text

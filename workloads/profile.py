@@ -1,8 +1,8 @@
 """Recorded profiles: executed once, kept as Parquet, carried to the workload's input for every campaign.
 
-A profile's file name is the hash of what was asked for, so equal requests share one file and nothing stale is ever
-read. The files are ordinary Parquet: one row per time slice, object, access class and 4 KiB page; what the numbers
-stand for is JSON in the schema metadata under `tiertune.metadata`.
+A profile's file name is the hash of what was asked for, so equal requests share one file and nothing stale is
+ever read. The files are ordinary Parquet: one row per time slice, object, access class and 4 KiB page; what
+the numbers stand for is JSON in the schema metadata under `tiertune.metadata`.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ def profile_for(
     *,
     page_bytes: int = DEFAULT_PAGE_BYTES,
 ) -> EngineWorkload:
-    """The workload as the engine runs it, for `threads` threads (None: as the workload says) and pages of `page_bytes`.
+    """The workload as the engine runs it, for `threads` threads (None: as the workload says).
 
-    Synthetic streams are built at once. A kernel is executed and recorded the first time, which takes seconds, and
-    read from `cache_dir` afterwards; `notify` gets plain sentences about that. A stored profile that cannot be used
-    is recorded again. Raises `EngineError` when the engine refuses the request.
+    Synthetic streams are built at once. A kernel is executed and recorded the first time, which takes
+    seconds, and read from `cache_dir` afterwards; `notify` gets plain sentences about that. A stored profile
+    that cannot be used is recorded again. `page_bytes` is the page size of the runs to come. Raises
+    `EngineError` when the engine refuses the request.
     """
     sim = workload.sim
     if sim.streams is not None:
@@ -78,17 +79,16 @@ def profile_for(
             f"recorded {workload.name} in {took:.1f} s, kept in {path} ({path.stat().st_size / 1e6:.1f} MB)"
         )
     except OSError as error:
-        notify(
-            f"warning: recorded {workload.name} in {took:.1f} s, but {path} cannot be written: {error.strerror}"
-        )
+        what = f"recorded {workload.name} in {took:.1f} s"
+        notify(f"warning: {what}, but {path} cannot be written: {error.strerror}")
     return loaded
 
 
 def record_request(workload: Workload, machine: Machine, threads: int) -> dict[str, Any]:
     """What the engine is asked to execute, with the last-level cache scaled as the footprint is.
 
-    A run that is recorded at a hundredth of its footprint sees a hundredth of the cache, so that the same share of
-    accesses reaches memory.
+    A run that is recorded at a hundredth of its footprint sees a hundredth of the cache, so that the same
+    share of accesses reaches memory.
     """
     sim = workload.sim
     if sim.record is None:

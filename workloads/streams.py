@@ -161,7 +161,7 @@ class Streams(Strict):
             if stream.object not in known:
                 yield (
                     (*place, "object"),
-                    f"'{stream.object}' is not one of the objects; did you mean '{nearest(stream.object, known)}'?",
+                    f"'{stream.object}' is no object; did you mean '{nearest(stream.object, known)}'?",
                 )
 
     @property

@@ -1,8 +1,8 @@
 """YAML text to plain data, with the line of every key.
 
-Scalars follow YAML 1.2: `1e9` is a number, `1:8` is text (YAML 1.1 reads it as 68), `no` and `on` are text, and
-dates stay text. What a settings file never needs and often holds by mistake is refused: duplicate keys, aliases,
-tags, keys that are not text, infinities and NaN, numbers beyond 64 bits.
+Scalars follow YAML 1.2: `1e9` is a number, `1:8` is text (YAML 1.1 reads it as 68), `no` and `on` are text,
+and dates stay text. What a settings file never needs and often holds by mistake is refused: duplicate keys,
+aliases, tags, keys that are not text, infinities and NaN, numbers beyond 64 bits.
 """
 
 from __future__ import annotations
@@ -90,9 +90,7 @@ def _build(node: yaml.Node, path: Path, lines: dict[Path, int], seen: set[int]) 
     if isinstance(node, yaml.ScalarNode):
         return _scalar(node, path)
     if node.tag not in ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"):
-        raise SyntaxProblem(
-            line, f"'{dotted(path)}' has the tag {node.tag}; files use plain values without tags"
-        )
+        raise SyntaxProblem(line, _tagged(node, path))
     if isinstance(node, yaml.SequenceNode):
         items = []
         for position, item in enumerate(node.value):
@@ -127,9 +125,7 @@ def _scalar(node: yaml.ScalarNode, path: Path) -> Any:
     if node.style is not None:
         return text
     if node.tag not in _SCALAR_TAGS:
-        raise SyntaxProblem(
-            line, f"'{dotted(path)}' has the tag {node.tag}; files use plain values without tags"
-        )
+        raise SyntaxProblem(line, _tagged(node, path))
     if _NULL.fullmatch(text):
         return None
     if _TRUE.fullmatch(text):
@@ -150,6 +146,11 @@ def _scalar(node: yaml.ScalarNode, path: Path) -> Any:
         return min(int(text), MAX_INTEGER)
     # 1e9 means a whole number as much as 1000000000 does; 1.0 is written by people who mean a real one.
     return int(number) if "." not in text and number == math.floor(number) else number
+
+
+def _tagged(node: yaml.Node, path: Path) -> str:
+    tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+    return f"'{dotted(path)}' has the tag {shortened(tag)}; files use plain values without tags"
 
 
 def dotted(path: Path) -> str:
@@ -181,5 +182,12 @@ def _in_words(error: yaml.MarkedYAMLError, text: str) -> SyntaxProblem:
         )
     if problem.startswith("could not find expected ':'"):
         return SyntaxProblem(line, "a key without ':' before this line")
+    opened = error.context_mark.line + 1 if error.context_mark else line
+    if "quoted scalar" in (error.context or ""):
+        return SyntaxProblem(opened, "the quote that opens on this line is not closed")
+    if "flow" in (error.context or ""):
+        return SyntaxProblem(opened, "the '{' or '[' that opens on this line is not closed as it should be")
+    if "<block end>" in problem:
+        return SyntaxProblem(line, "the indentation of this line does not fit the lines above")
     context = f" {error.context.strip()}" if error.context else ""
     return SyntaxProblem(line, f"not valid YAML: {problem}{context}")

@@ -46,22 +46,26 @@ Flag = Annotated[bool, Strict()]
 Name = Annotated[str, BeforeValidator(_name)]
 """Also a file name and part of keys in journals, hence no spaces, slashes or capitals."""
 
-Size = Annotated[
-    int,
-    BeforeValidator(_size),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "integer", "minimum": 1},
-                {
-                    "type": "string",
-                    "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*(B|kB|MB|GB|TB|KiB|MiB|GiB|TiB)?\s*$",
-                },
-            ]
-        }
-    ),
-]
+
+def _page_size(value: object) -> int:
+    try:
+        return parse_size(value, 4 * 2**10, 2**30)  # type: ignore[arg-type]
+    except UnitError as error:
+        raise sentence(str(error)) from error
+
+
+SIZE_SCHEMA = {
+    "anyOf": [
+        {"type": "integer", "minimum": 1},
+        {"type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*(B|kB|MB|GB|TB|KiB|MiB|GiB|TiB)?\s*$"},
+    ]
+}
+
+Size = Annotated[int, BeforeValidator(_size), WithJsonSchema(SIZE_SCHEMA)]
 """Bytes; written `64GiB`, `13.75MiB`, `96GB` or as a whole number of bytes."""
+
+PageSize = Annotated[int, BeforeValidator(_page_size), WithJsonSchema(SIZE_SCHEMA)]
+"""Bytes of a page; which sizes a system manages, the engine says."""
 
 Ratio = Annotated[
     str,

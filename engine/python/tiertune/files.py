@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
@@ -33,16 +34,16 @@ def names(folder: str) -> list[str]:
 def find(folder: str, name_or_path: str, base: Path | None = None) -> Path:
     """The file called `name_or_path`, of the kind that lives in `folder`.
 
-    A name (`icx-pmem`) is looked for in `./<folder>` and then among the packaged files. Anything with a `/` or an
-    ending is a path, relative to `base` (the folder of the file that names it) or else to the current directory.
-    Raises `InputError` with the nearest existing name.
+    A name (`icx-pmem`) is looked for in `./<folder>` and then among the packaged files. Anything with a `/`
+    or an ending is a path, relative to `base` (the folder of the file that names it) or else to the current
+    directory. Raises `InputError` with the nearest existing name.
     """
     kind = KINDS[folder]
     if "/" in name_or_path or name_or_path.endswith((".yaml", ".yml")):
         paths = [Path(base, name_or_path), Path(name_or_path)] if base is not None else [Path(name_or_path)]
         for path in paths:
             if path.is_file():
-                return path
+                return Path(os.path.normpath(path))
             if path.is_dir():
                 raise InputError(f"{path}: this is a folder, not a {kind} file")
         siblings = [file.name for file in paths[0].parent.glob("*.yaml")]
@@ -63,8 +64,8 @@ def load(
 ) -> Model:
     """Reads `path` and checks it against `model`; raises `InputError` with one sentence per mistake.
 
-    `outside` checks a model that is right in itself against everything else: other files, the engine's tables. It
-    yields where and what, like `Strict.mistakes`.
+    `outside` checks a model that is right in itself against everything else: other files, the engine's
+    tables. It yields where and what, like `Strict.mistakes`.
     """
     file = str(path)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,11 +10,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from tiertune.document import Document, Path, dotted, shortened
-from tiertune.nearest import nearest
+from tiertune.nearest import alike, nearest
 
 
 class InputError(Exception):
-    """Something a person wrote is wrong. `sentences` says what, one mistake each; the command exits with 2."""
+    """Something a person wrote is wrong. `sentences` says what, one mistake each; commands exit with 2."""
 
     exit_code = 2
 
@@ -51,6 +52,9 @@ def sentences_of(error: ValidationError, model: type[BaseModel], file: str, docu
     found: list[tuple[Path, str]] = []
     for details in error.errors(include_url=False):
         found.extend(_explained(details, schema, document.data))
+    # A key with a typing error in it is unknown and also missing: that is one mistake.
+    meant = {(*path[:-1], text.split("'")[1]) for path, text in found if text.endswith("'?")}
+    found = [item for item in found if not (item[0] in meant and " is missing: " in item[1])]
     found.sort(key=lambda item: document.line(item[0]))
     return [f"{file}:{document.line(path)}: {text}" for path, text in found]
 
@@ -70,6 +74,8 @@ def shown(value: object) -> str:
         return "nothing"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float) and value == round(value) and abs(value) < 1e15:
+        return f"{value:.0f}"
     return shortened(f"'{value}'" if isinstance(value, str) else f"{value}")
 
 
@@ -80,6 +86,8 @@ def _explained(details: ErrorDetails, schema: dict[str, Any], data: Any) -> Iter
     if kind == "rules":
         for inner, text in context["broken"]:
             yield (*path, *inner), _ruled((*path, *inner), text)
+    elif kind == "sentence":
+        yield path, f"{key}: {shown(value)} {context['text']}"
     elif kind == "missing":
         yield path, f"{key} is missing: {here.get('description', 'a required key')}"
     elif kind == "union_tag_not_found":
@@ -87,36 +95,43 @@ def _explained(details: ErrorDetails, schema: dict[str, Any], data: Any) -> Iter
         yield path, f"{dotted((*path, tag))} is missing: one of {', '.join(_tags(here))}"
     elif kind == "union_tag_invalid":
         tag = context["discriminator"].strip("'")
-        text = _choice(context["tag"], _tags(here))
-        yield (*path, tag), f"{dotted((*path, tag))}: {text}"
+        yield (*path, tag), f"{dotted((*path, tag))}: {_choice(context['tag'], _tags(here))}"
     elif kind == "extra_forbidden":
-        near = nearest(str(path[-1]), around.get("properties", {}))
-        hint = f"did you mean '{near}'?" if near else "this place takes no keys yet"
-        yield path, f"{key} is an unknown key; {hint}"
-    elif kind == "sentence":
-        yield path, f"{key}: {shown(value)} {context['text']}"
-    elif kind in ("literal_error", "enum"):
+        yield path, f"{key} is an unknown key; {_key_hint(path, around, data)}"
+    elif kind == "literal_error":
         choices = [str(choice) for choice in here.get("enum", [here.get("const", "")])]
         yield path, f"{key}: {_choice(value, choices)}"
     elif kind in ("greater_than_equal", "less_than_equal"):
         bound = context["ge"] if kind == "greater_than_equal" else context["le"]
-        relation = "below" if kind == "greater_than_equal" else "above"
-        end = "smallest" if kind == "greater_than_equal" else "largest"
-        yield path, f"{key}: {shown(value)} is {relation} the {end} valid value, {shown(bound)}"
+        relation = "below the smallest" if kind == "greater_than_equal" else "above the largest"
+        yield path, f"{key}: {shown(value)} is {relation} valid value, {shown(bound)}"
     elif kind in ("too_short", "too_long"):
-        bound = context["min_length"] if kind == "too_short" else context["max_length"]
-        relation = "at least" if kind == "too_short" else "at most"
-        yield path, f"{key} has {context['actual_length']} entries; it takes {relation} {bound}"
+        yield path, f"{key} {_length(value, context, kind)}"
+    elif value is None or (kind == "string_too_short" and not value):
+        yield path, f"{key} is empty; it takes {_EXPECTED.get(kind, 'text')}{_suggestion(kind, value, here)}"
     elif kind in _EXPECTED:
-        yield path, f"{key}: {shown(value)} is not {_EXPECTED[kind]}{_suggestion(kind, value)}"
+        yield path, f"{key}: {shown(value)} is not {_EXPECTED[kind]}{_suggestion(kind, value, here)}"
     else:
         yield path, f"{key}: {shown(value)}: {details['msg'].lower()}"
 
 
 def _ruled(path: Path, text: str) -> str:
     # A text that goes on from the key ("is missing", "has 3 entries") needs no colon after it.
-    verb = text.split(" ", 1)[0] in ("is", "has", "needs", "holds", "never", "cannot")
-    return f"{dotted(path)}{' ' if verb else ': '}{text}" if path else text
+    verbs = ("is", "has", "takes", "needs", "holds", "never", "cannot", "does", "only", "leaves")
+    return f"{dotted(path)}{' ' if text.split(' ', 1)[0] in verbs else ': '}{text}" if path else text
+
+
+def _key_hint(path: Path, around: dict[str, Any], data: Any) -> str:
+    """The nearest key that is not there yet, or all of them when none is near."""
+    for part in path[:-1]:
+        data = data[part]
+    free = [key for key in around.get("properties", {}) if key not in data]
+    near = nearest(str(path[-1]), free)
+    if not near:
+        return "all keys of this place are there already"
+    if alike(str(path[-1]), near) < 0.5:
+        return f"what can still stand here: {', '.join(free)}"
+    return f"did you mean '{near}'?"
 
 
 _EXPECTED = {
@@ -132,23 +147,39 @@ _EXPECTED = {
     "model_attributes_type": "a mapping of keys to values",
 }
 
+_LEADING_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
-def _suggestion(kind: str, value: object) -> str:
-    """The nearest thing of the right type, where there is one."""
-    if kind in ("int_type", "float_type", "int_from_float"):
-        try:
-            number = float(str(value))
-        except ValueError:
-            return ""
-        whole = kind != "float_type" or number == round(number)
-        return f"; the nearest valid value is {round(number) if whole else number}"
+
+def _suggestion(kind: str, value: object, schema: dict[str, Any]) -> str:
+    """What it takes, or the nearest thing of the right type, where there is one."""
+    if kind in ("int_type", "int_from_float", "float_type"):
+        leading = _LEADING_NUMBER.match(value) if isinstance(value, str) else None
+        number = value if isinstance(value, float) else float(leading[0]) if leading else None
+        if number is not None:
+            near = min(max(number, schema.get("minimum", number)), schema.get("maximum", number))
+            return f"; the nearest valid value is {shown(round(near) if kind != 'float_type' else near)}"
+        if "minimum" in schema and "maximum" in schema:
+            return f"; it takes {shown(schema['minimum'])} to {shown(schema['maximum'])}"
     if kind == "bool_type" and str(value).lower() in ("yes", "on", "1"):
         return "; the nearest valid value is true"
     if kind == "bool_type" and str(value).lower() in ("no", "off", "0"):
         return "; the nearest valid value is false"
     if kind == "string_type" and isinstance(value, (bool, int, float)):
         return f'; put it in quotes: "{shown(value)}"'
+    if kind in ("model_type", "model_attributes_type") and "properties" in schema:
+        return f"; the keys here are {', '.join(schema['properties'])}"
+    if kind in ("list_type", "tuple_type") and isinstance(value, dict):
+        return "; start each entry with '- '"
     return ""
+
+
+def _length(value: object, context: dict[str, Any], kind: str) -> str:
+    bound = context["min_length"] if kind == "too_short" else context["max_length"]
+    if bound == 0:
+        return "takes no keys yet; leave it out"
+    length = len(value) if isinstance(value, (list, dict, tuple)) else context["actual_length"]
+    entries = "1 entry" if length == 1 else f"{length} entries"
+    return f"has {entries}; it takes at {'least' if kind == 'too_short' else 'most'} {bound}"
 
 
 def _choice(value: object, choices: list[str]) -> str:
@@ -174,18 +205,22 @@ def _located(
     around, here = schema, schema
     for position, part in enumerate(loc):
         last = position == len(loc) - 1
-        if str(part) in _tags(here) and not (isinstance(data, dict) and part in data):
+        if str(part) in _tags(here) and not _has(data, part):
             here = _resolved({"$ref": here["discriminator"]["mapping"][str(part)]}, definitions)
             continue
-        if isinstance(data, dict) and part in data:
-            data = data[part]
-        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+        if _has(data, part):
             data = data[part]
         elif not last:
             continue
         path.append(part)
         around, here = here, _resolved(_child(here, part), definitions)
     return tuple(path), around, here
+
+
+def _has(data: Any, part: int | str) -> bool:
+    if isinstance(data, list):
+        return isinstance(part, int) and part < len(data)
+    return isinstance(data, dict) and part in data
 
 
 def _child(schema: dict[str, Any], part: int | str) -> dict[str, Any]:

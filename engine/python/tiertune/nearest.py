@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 
 
 def nearest(given: str, choices: Iterable[str]) -> str:
@@ -11,3 +11,8 @@ def nearest(given: str, choices: Iterable[str]) -> str:
     by_lower = {choice.lower(): choice for choice in choices}
     found = get_close_matches(given.lower(), by_lower, n=1, cutoff=0.0)
     return by_lower[found[0]] if found else ""
+
+
+def alike(given: str, choice: str) -> float:
+    """How much two words look alike, 0 to 1, ignoring case."""
+    return SequenceMatcher(None, given.lower(), choice.lower()).ratio()

@@ -31,22 +31,29 @@ class UnitError(ValueError):
     """A size or ratio that cannot be read; the text says why and what is nearest."""
 
 
-def parse_size(text: str | int) -> int:
+def parse_size(text: str | int | float, least_bytes: int = 1, most_bytes: int = MAX_BYTES) -> int:
     """Bytes of `text`: a whole number of bytes, or a number with a unit of `SIZE_UNITS`.
 
     Raises `UnitError` for anything else, for a size that is not a whole number of bytes, and for one outside
-    1 B to 1 EiB.
+    `least_bytes` to `most_bytes`.
     """
-    if isinstance(text, bool) or not isinstance(text, (str, int)):
+    if isinstance(text, bool) or not isinstance(text, (str, int, float)):
         raise UnitError("is not a size; write a number and a unit, such as 64GiB")
-    if isinstance(text, int):
-        return _in_range(text)
+    size = text if isinstance(text, int) else _size(str(text))
+    if size < least_bytes:
+        raise UnitError(f"is too small; the smallest valid size is {format_size(least_bytes)}")
+    if size > most_bytes:
+        raise UnitError(f"is too large; the largest valid size is {format_size(most_bytes)}")
+    return size
+
+
+def _size(text: str) -> int:
     match = _SIZE.fullmatch(text)
     if match is None:
         raise UnitError("is not a size; write a number and a unit, such as 64GiB")
     unit = match["unit"]
     if unit == "" and "." not in match["number"]:
-        return _in_range(int(match["number"]))
+        return int(match["number"])
     if unit not in SIZE_UNITS:
         known = f"the units are {', '.join(SIZE_UNITS)}"
         if unit == "":
@@ -54,8 +61,8 @@ def parse_size(text: str | int) -> int:
         raise UnitError(f"has the unknown unit '{unit}'; did you mean '{nearest(unit, SIZE_UNITS)}'? {known}")
     size = Fraction(match["number"]) * SIZE_UNITS[unit]
     if size.denominator != 1:
-        raise UnitError(f"is not a whole number of bytes; the nearest valid size is {round(size)}")
-    return _in_range(size.numerator)
+        raise UnitError(f"is not a whole number of bytes; the nearest valid size is {max(round(size), 1)}B")
+    return size.numerator
 
 
 def format_size(size_bytes: int) -> str:
@@ -84,11 +91,3 @@ def fast_tier_bytes(footprint_bytes: int, ratio: str, page_bytes: int) -> int:
     """Bytes of fast memory that `ratio` leaves to a footprint: its share, rounded down to whole pages."""
     fast, slow = parse_ratio(ratio)
     return footprint_bytes * fast // (fast + slow) // page_bytes * page_bytes
-
-
-def _in_range(size_bytes: int) -> int:
-    if size_bytes < 1:
-        raise UnitError("is less than one byte; the nearest valid size is 1B")
-    if size_bytes > MAX_BYTES:
-        raise UnitError(f"is more than 1 EiB; the nearest valid size is {format_size(MAX_BYTES)}")
-    return size_bytes

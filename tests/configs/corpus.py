@@ -1,0 +1,35 @@
+"""The corpus of right and wrong files: what there is, and how one is read.
+
+Beside every wrong file lies what has to be said about it, `<name>.expected`, one sentence per line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tiertune.machines.definition import load_machine
+from tiertune.spaces.definition import load_space
+from tiertune.tuner.campaign import load_campaign
+from tiertune.workloads.definition import load_workload
+
+ROOT = Path(__file__).resolve().parents[2]
+CORPUS = Path("tests/configs")
+KINDS = ("campaign", "machine", "space", "workload")
+
+
+def files(verdict: str, kind: str) -> list[Path]:
+    """Files of `good` or `bad`, relative to the root of the checkout."""
+    return sorted(path.relative_to(ROOT) for path in (ROOT / CORPUS / verdict / kind).glob("*.yaml"))
+
+
+def load(kind: str, path: Path) -> Any:
+    """Reads a file the way commands do."""
+    loaders: dict[str, Callable[[str], Any]] = {
+        "campaign": load_campaign,
+        "machine": load_machine,
+        "space": load_space,
+        "workload": load_workload,
+    }
+    return loaders[kind](str(path))
