@@ -25,15 +25,22 @@ def modules() -> dict[str, Path]:
 
 
 @cache
-def imports(module: str) -> frozenset[str]:
-    """Every module that `module` imports, anywhere in its file (also inside functions and for types only).
+def imports(module: str, *, for_types: bool = True) -> frozenset[str]:
+    """Every module that `module` imports, anywhere in its file (also inside functions).
+
+    Without `for_types`, leaves out what stands under `if TYPE_CHECKING` and so is never loaded.
 
     `from a import b` counts as `a.b` where that is a module of ours, otherwise as `a`.
     Raises ValueError for a relative import, which would hide its target from the rules.
     """
     tree = ast.parse(modules()[module].read_text(encoding="utf-8"))
     targets: set[str] = set()
+    unloaded = (
+        set() if for_types else {id(child) for block in _type_blocks(tree) for child in ast.walk(block)}
+    )
     for node in ast.walk(tree):
+        if id(node) in unloaded:
+            continue
         if isinstance(node, ast.Import):
             targets.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -45,6 +52,12 @@ def imports(module: str) -> frozenset[str]:
     return frozenset(targets)
 
 
-def own_imports(module: str) -> frozenset[str]:
+def own_imports(module: str, *, for_types: bool = True) -> frozenset[str]:
     """The part of `imports` that is ours, by full module name."""
-    return frozenset(t for t in imports(module) if t == "tiertune" or t.startswith("tiertune."))
+    found = imports(module, for_types=for_types)
+    return frozenset(target for target in found if target == "tiertune" or target.startswith("tiertune."))
+
+
+def _type_blocks(tree: ast.AST) -> list[ast.If]:
+    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
+    return [block for block in blocks if ast.unparse(block.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")]
