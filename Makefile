@@ -129,7 +129,7 @@ golden: setup ## Rewrite the golden files; their diff is the review
 	@echo "==> golden files"
 	export UPDATE_GOLDEN=1
 	$(CARGO_TEST)
-	$(BIN)/python -m pytest -n $(WORKERS) tests/golden
+	$(BIN)/python -m pytest -n $(WORKERS) $$(grep -rl --include='test_*.py' UPDATE_GOLDEN tests)
 
 .PHONY: bench
 bench: setup ## Measure the promises on this machine
