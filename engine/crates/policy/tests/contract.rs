@@ -1,0 +1,290 @@
+//! What every registered policy promises. The suite goes through the registry, so a new policy is
+//! held to it by its registry line alone.
+
+mod harness;
+
+use harness::workload;
+use harness::{Driver, Entry, MS};
+use tiertune_policy::registry::{self, PAGE_2M, PAGE_4K, System};
+use tiertune_policy::{Config, Knob, KnobError, KnobKind, Outcome, SYSTEMS, SystemError, Value};
+
+/// Every system on both page sizes (where it manages them) with two and with three tiers.
+fn each(check: impl Fn(&System, u64, usize)) {
+    for system in SYSTEMS {
+        for page_bytes in system.page_bytes {
+            for tiers in [2, 3] {
+                println!("{} with pages of {page_bytes} bytes on {tiers} tiers", system.name);
+                check(system, *page_bytes, tiers);
+            }
+        }
+    }
+}
+
+/// A config with `knob` at `value` and, where the knob acts only beside another, that one set too.
+fn with(knob: &Knob, value: Value) -> Config {
+    let condition = knob
+        .condition
+        .iter()
+        .map(|(other, value)| ((*other).to_string(), value.clone()));
+    condition.chain([(knob.name.to_string(), value)]).collect()
+}
+
+/// Both ends of a knob, its special values, or all its words.
+fn extremes(knob: &Knob) -> Vec<Value> {
+    let mut values = match &knob.kind {
+        KnobKind::Int { min, max, .. } => vec![Value::Int(*min), Value::Int(*max)],
+        KnobKind::Float { min, max, .. } => vec![Value::Float(*min), Value::Float(*max)],
+        KnobKind::Bool => vec![Value::Bool(false), Value::Bool(true)],
+        KnobKind::Choice { choices } => choices.iter().map(|word| Value::Text((*word).to_string())).collect(),
+    };
+    values.extend(knob.special.iter().map(|special| Value::Int(special.value)));
+    values
+}
+
+#[test]
+fn equal_inputs_give_equal_decisions() {
+    each(|system, page_bytes, tiers| {
+        let run = || workload::run(system.name, &Config::new(), page_bytes, tiers);
+        assert_eq!(run(), run());
+    });
+}
+
+/// Requests for pages or tiers that do not exist, or for the tier that a page is already in, end
+/// the run with a panic in the harness; what is left to see here is that requests can be carried out.
+#[test]
+fn requests_are_valid_and_succeed() {
+    each(|system, page_bytes, tiers| {
+        let log = workload::run(system.name, &Config::new(), page_bytes, tiers).log;
+        let count = |wanted: Outcome| {
+            log.iter()
+                .filter(|entry| matches!(entry, Entry::Ended(migrated) if migrated.outcome == wanted))
+                .count()
+        };
+        // Nobody else takes memory in this workload, so a policy that keeps the books fails nowhere.
+        assert_eq!((count(Outcome::NoSpace), count(Outcome::AlreadyThere)), (0, 0));
+        let moves = log.iter().any(|entry| matches!(entry, Entry::Ended(_)));
+        assert_eq!(
+            moves,
+            system.signal != "none",
+            "a system with a signal acts on it, one without does not"
+        );
+    });
+}
+
+#[test]
+fn knobs_at_their_extremes_do_no_harm() {
+    for system in SYSTEMS {
+        let knobs = (system.knobs)();
+        let all_at = |pick: fn(Vec<Value>) -> Option<Value>| -> Config {
+            let pick = |knob: &Knob| {
+                (
+                    knob.name.to_string(),
+                    pick(extremes(knob)).expect("every knob has an extreme"),
+                )
+            };
+            knobs.iter().map(pick).collect()
+        };
+        let mut configs = vec![
+            all_at(|values| values.first().cloned()),
+            all_at(|values| values.last().cloned()),
+        ];
+        configs.extend(
+            knobs
+                .iter()
+                .flat_map(|knob| extremes(knob).into_iter().map(|value| with(knob, value))),
+        );
+        for config in configs {
+            println!("{} {config:?}", system.name);
+            let gauges = workload::run(system.name, &config, PAGE_2M, 2).gauges;
+            assert!(
+                gauges
+                    .iter()
+                    .all(|gauge| gauge.value.is_finite() && !gauge.meaning.is_empty())
+            );
+        }
+    }
+}
+
+/// Some knobs act only when another is away from its default, such as the order of a walk that
+/// the default lets go all the way round; so every other knob is tried at its extremes too.
+#[test]
+fn every_knob_changes_what_the_system_does_or_says_that_it_is_inert() {
+    for system in SYSTEMS {
+        let knobs = (system.knobs)();
+        for knob in &knobs {
+            let changes = |background: &Config| {
+                let run = |value: &Value| {
+                    let mut config = background.clone();
+                    config.extend(with(knob, value.clone()));
+                    workload::run(system.name, &config, PAGE_2M, 2)
+                };
+                let default = run(&knob.default);
+                extremes(knob).iter().any(|value| run(value) != default)
+            };
+            let mut backgrounds = vec![Config::new()];
+            for other in knobs.iter().filter(|other| other.name != knob.name) {
+                backgrounds.extend(extremes(other).into_iter().map(|value| with(other, value)));
+            }
+            let inert = knob.meaning.contains("inert");
+            let acts = if inert {
+                changes(&backgrounds[0])
+            } else {
+                backgrounds.iter().any(changes)
+            };
+            assert_ne!(
+                acts, inert,
+                "{} knob {}: acts: {acts}, declared inert: {inert}",
+                system.name, knob.name
+            );
+            assert!(
+                !(inert && knob.tunable),
+                "{} would search the inert knob {}",
+                system.name,
+                knob.name
+            );
+        }
+    }
+}
+
+#[test]
+fn knobs_are_declared_completely() {
+    for system in SYSTEMS {
+        let knobs = (system.knobs)();
+        for knob in &knobs {
+            let place = format!("{} knob {}", system.name, knob.name);
+            assert!(
+                !knob.meaning.is_empty() && !knob.source.is_empty(),
+                "{place}: meaning or source is missing"
+            );
+            assert_eq!(
+                knob.check(system.name, &knob.default).as_ref(),
+                Ok(&knob.default),
+                "{place}: default"
+            );
+            assert_eq!(
+                knobs.iter().filter(|other| other.name == knob.name).count(),
+                1,
+                "{place}: declared twice"
+            );
+            if let Some((other, value)) = &knob.condition {
+                let other = knobs
+                    .iter()
+                    .find(|knob| knob.name == *other)
+                    .unwrap_or_else(|| panic!("{place}: {other}"));
+                assert_eq!(
+                    other.check(system.name, value).as_ref(),
+                    Ok(value),
+                    "{place}: condition"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn configs_resolve_to_defaults_and_mistakes_are_named() {
+    let topology = workload::topology(PAGE_2M, 2);
+    for system in SYSTEMS {
+        let build = |config: Config| registry::build(system.name, &config, &topology).map(|_| ());
+        build(Config::new()).unwrap_or_else(|error| panic!("{}: {error}", system.name));
+        let knobs = (system.knobs)();
+        for knob in &knobs {
+            let misspelt = &knob.name[..knob.name.len() - 1];
+            match build(Config::from([(misspelt.to_string(), knob.default.clone())])) {
+                Err(SystemError::Config(KnobError::Unknown { key, nearest, .. })) => {
+                    assert_eq!((key.as_str(), nearest.as_str()), (misspelt, knob.name));
+                }
+                other => panic!("{}: '{misspelt}' gives {other:?}", system.name),
+            }
+            let KnobKind::Int { max, .. } = knob.kind else { continue };
+            match build(with(knob, Value::Int(max + 1))) {
+                Err(SystemError::Config(KnobError::Invalid { key, nearest, .. })) => {
+                    assert_eq!((key.as_str(), nearest), (knob.name, max.to_string()));
+                }
+                other => panic!("{}: {} = {} gives {other:?}", system.name, knob.name, max + 1),
+            }
+        }
+        let unknown = build(Config::from([("no_such_knob".to_string(), Value::Int(1))]));
+        assert!(
+            matches!(unknown, Err(SystemError::Config(KnobError::Unknown { .. }))),
+            "{}",
+            system.name
+        );
+    }
+}
+
+#[test]
+fn declared_samplers_mechanics_and_overheads_make_sense() {
+    each(|system, page_bytes, tiers| {
+        let topology = workload::topology(page_bytes, tiers);
+        let policy = registry::build(system.name, &Config::new(), &topology).expect("defaults are valid");
+        assert!(policy.samplers().iter().all(|sampler| sampler.period > 0));
+        let mechanics = policy.mechanics();
+        assert!(mechanics.lanes > 0 && mechanics.copy_gbps > 0.0);
+        let overheads = policy.overheads();
+        assert!(overheads.busy_cores >= 0.0 && overheads.record_ns >= 0.0);
+    });
+}
+
+/// A driver may call at any time that does not go back, with nothing in its hands.
+#[test]
+fn empty_calls_and_stray_wake_ups_do_no_harm() {
+    each(|system, page_bytes, tiers| {
+        let topology = workload::topology(page_bytes, tiers);
+        let policy = registry::build(system.name, &Config::new(), &topology).expect("defaults are valid");
+        let mut driver = Driver::new(policy, &topology);
+        for step in 0..10 {
+            driver.run_until(step * 3 * MS);
+            driver.sample(&[]);
+            driver.stray_calls();
+        }
+        assert!(
+            !driver.log.iter().any(|entry| matches!(entry, Entry::Ask { .. })),
+            "there is no page to move"
+        );
+    });
+}
+
+/// The same object runs under the simulator and under the daemon, so time, files and randomness
+/// come in with calls and nowhere else.
+#[test]
+fn policy_code_reads_no_clock_file_thread_or_environment() {
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut folders = vec![source];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("the crate has its sources") {
+            let path = entry.expect("readable").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            seen += 1;
+            let text = std::fs::read_to_string(&path).expect("sources are text");
+            for banned in [
+                "std::time",
+                "std::fs",
+                "std::net",
+                "std::thread",
+                "std::env",
+                "std::process",
+                "std::io",
+            ] {
+                assert!(!text.contains(banned), "{} uses {banned}", path.display());
+            }
+            for banned in ["println!", "eprintln!", "thread_rng", "HashMap", "HashSet"] {
+                assert!(!text.contains(banned), "{} uses {banned}", path.display());
+            }
+        }
+    }
+    assert!(seen > 8, "found {seen} files only");
+}
+
+#[test]
+fn names_of_systems_are_unique_and_found() {
+    for system in SYSTEMS {
+        let found = registry::find(system.name).expect("registered");
+        assert!(std::ptr::eq(found, system), "{} is registered twice", system.name);
+        assert!([PAGE_2M, PAGE_4K].contains(&system.page_bytes[0]));
+    }
+}
