@@ -16,7 +16,8 @@ from tiertune.tuner.backend import Backend
 from tiertune.tuner.events import Listener, Note, Phase, Plan, silent
 from tiertune.tuner.execution import Bench
 from tiertune.tuner.host_facts import environment_facts
-from tiertune.tuner.journal import Claim, Journal, Row
+from tiertune.tuner.journal import Journal, Row
+from tiertune.tuner.journal_claim import Claim
 from tiertune.tuner.optimiser.base import Observation, Optimiser, Proposal
 from tiertune.tuner.plan import CampaignPlan, PlannedCell
 from tiertune.tuner.trial import Scenario, Status, Trial, derive_seed

@@ -38,7 +38,7 @@ class MlflowRuns:
         self._plan = plan
         self._claim = journal.claimed()
         self._experiment = _experiment(self._client, experiment, uri, results)
-        self._known = {
+        self._known: dict[str, tuple[str, str]] = {
             run.data.tags["tiertune.key"]: (run.info.run_id, run.info.status)
             for run in self._search(f"tags.`tiertune.campaign` = '{self._claim.identity}'")
         }
@@ -118,7 +118,8 @@ class MlflowRuns:
             start = _milliseconds(started_at)
             run = self._client.create_run(self._experiment, start, {**kept, **own}, name)
             self._known[key] = (run.info.run_id, run.info.status)
-        return self._known[key][0]
+        identity, _ = self._known[key]
+        return identity
 
     def _series(self, rows: Iterable[Row]) -> list[tuple[str, float, str, int]]:
         """The objective over the trials of each search."""

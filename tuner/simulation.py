@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tiertune import engine
+from tiertune.files import InputError
 from tiertune.machines.definition import Machine, load_machine
 from tiertune.tuner.backend import Backend, ConfigRejected, Notify
 from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial, canonical
@@ -93,12 +94,22 @@ class SimBackend(Backend):
         return {"backend": self.name, "engine": engine.version()}
 
     def _bed(self, scenario: Scenario, notify: Notify) -> _Bed:
+        from tiertune.tuner.campaign import fit_mistake
         from tiertune.workloads.profile import profile_for
 
         definition, machine = self._workload_of(scenario.workload), self._machine_of(scenario.machine)
         threads = scenario.threads or definition.threads
-        workload = profile_for(definition, machine, threads, self._profiles, notify)
+        try:
+            workload = profile_for(
+                definition, machine, threads, self._profiles, notify, page_bytes=scenario.page_bytes
+            )
+        except engine.EngineError as error:
+            raise InputError(f"workload {definition.name}: {error}") from error
         described = workload.describe()
+        # Known only now: the footprint of a graph follows from its edges.
+        misfit = fit_mistake(described["footprint_bytes"], scenario.ratio, scenario.page_bytes, machine)
+        if misfit:
+            raise InputError(f"scenario {scenario.key}: ratio: {misfit}")
         fast = fast_tier_bytes(described["footprint_bytes"], scenario.ratio, scenario.page_bytes)
         document = json.loads(json.dumps(machine.document()))
         return _Bed(workload, document, fast, tuple(described.get("notes", ())))

@@ -43,7 +43,7 @@ def judge(template: Trial, seed: int, seeds: int, generation: int, bench: Bench)
     """Select and validate the winner of a searched cell. `template` is its default trial; `seeds` >= 5
     validation seeds."""
     finalists = best_rows(bench.journal.rows(template.cell, "search"), FINALISTS)
-    default = ("default", template.config)
+    default: tuple[Origin, Config] = ("default", template.config)
     contenders: list[tuple[Origin, Config]] = [("candidate", row.trial.config) for row in finalists]
     if contenders:
         _stage("selection", [default, *contenders], SELECTION_SEEDS, template, seed, generation, bench)

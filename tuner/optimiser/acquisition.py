@@ -34,7 +34,7 @@ STEP_SIZES = (0.02, 0.05, 0.15)  # standard deviations in the unit cube
 RETURNED = 20
 
 
-class CubeMaximizer(AbstractAcquisitionMaximizer):  # type: ignore[misc]
+class CubeMaximizer(AbstractAcquisitionMaximizer):
     """Random plus local search, vectorised.
 
     `is_new` says of a configuration whether it may be proposed (it was not tried and is not in flight).
@@ -91,6 +91,7 @@ class CubeMaximizer(AbstractAcquisitionMaximizer):  # type: ignore[misc]
 
     def _value(self, points: Matrix) -> NDArray[np.float64]:
         """Acquisition value of each row, minus infinity where the space forbids it."""
+        assert self._acquisition_function is not None
         legal = self._cube.deactivated(points)
         values: NDArray[np.float64] = self._acquisition_function._compute(legal).reshape(-1)
         return np.where(self._cube.forbidden(legal) | ~np.isfinite(values), -np.inf, values)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import warnings
+from pathlib import Path
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -80,7 +81,7 @@ class SmacOptimiser(RandomOptimiser):
         return Scenario(
             self.space,
             name="scratch",
-            output_directory=scratch,
+            output_directory=Path(scratch),
             deterministic=True,
             n_trials=UNLIMITED,
             seed=seed,
@@ -94,7 +95,7 @@ class SmacOptimiser(RandomOptimiser):
             None,
             model=RandomForest(
                 self.space,
-                max_leaf_nodes=None,
+                max_leaf_nodes=None,  # type: ignore[arg-type]
                 n_jobs=1,
                 seed=seed,
                 n_trees=10,
@@ -114,16 +115,17 @@ class SmacOptimiser(RandomOptimiser):
         )
 
 
-class _BatchedSelector(ConfigSelector):  # type: ignore[misc]
+class _BatchedSelector(ConfigSelector):
     """Predicts all tried configs in one call where SMAC makes a call for each."""
 
     def _get_x_best(self, X: np.ndarray) -> tuple[np.ndarray, float]:
+        assert self._model is not None
         means = self._model.predict_marginalized(X)[0].reshape(-1)
         best = int(means.argmin())
         return X[best], float(means[best])
 
 
-class _EachConfigOnce(Intensifier):  # type: ignore[misc]
+class _EachConfigOnce(Intensifier):
     """No racing: we judge repeats ourselves, on seeds of their own. SMAC's racing book-keeping costs more
     than the model."""
 
