@@ -1,7 +1,7 @@
 """What people see of a running campaign: a live bar on a terminal, time-stamped lines elsewhere.
 
-Both are listeners of `tiertune.tuner.events`, safe to call from several threads, and both write to standard error, so
-that `--json` results stay alone on standard output.
+Both are listeners of `tiertune.tuner.events`, safe to call from several threads, and both write to standard
+error, so that `--json` results stay alone on standard output.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Pace:
 class Watcher(ABC):
     """Turns events into counts and the best value so far; what is shown is up to the subclass.
 
-    `objectives` has the metric and direction of each cell by the cell's name; cells without one show no best value.
+    `objectives` has metric and direction by the cell's name; cells without one show no best value.
     """
 
     def __init__(self, objectives: Mapping[str, Objective], clock: Clock = time.monotonic) -> None:

@@ -123,11 +123,11 @@ def _run(campaign: Campaign, plan: CampaignPlan, results: Path, extend: bool) ->
                 _keep_campaign(campaign, plan, results)
             watcher(event)
 
-        tune(plan, results, backend, listener, extend=extend, mirror=_mirror(campaign, results, watcher))
+        tune(plan, results, backend, listener, extend=extend, mirror=_mirror(campaign, plan, results, watcher))
 
 
 def _mirror(
-    campaign: Campaign, results: Path, listener: Listener
+    campaign: Campaign, plan: CampaignPlan, results: Path, listener: Listener
 ) -> Callable[[Journal], AbstractContextManager[object]]:
     from contextlib import nullcontext
 
@@ -136,7 +136,7 @@ def _mirror(
     tracking = campaign.tracking
     if not tracking.mlflow:
         return nullcontext
-    return lambda journal: Mirror(journal, results, tracking.uri, tracking.experiment, listener)
+    return lambda journal: Mirror(journal, plan, results, tracking.uri, tracking.experiment, listener)
 
 
 def _keep_campaign(campaign: Campaign, plan: CampaignPlan, results: Path) -> None:

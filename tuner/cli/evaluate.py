@@ -155,7 +155,7 @@ def checked(option: str, text: str) -> int:
 
 def _print(document: dict[str, Any], declared: tuple[MetricInfo, ...]) -> None:
     from tiertune.tuner.cli.output import console, print_table
-    from tiertune.tuner.report.numbers import number, quantity
+    from tiertune.tuner.report.numbers import binary_unit, number, quantity
 
     scenario, runs = document["scenario"], document["runs"]
     out = console()
@@ -166,8 +166,10 @@ def _print(document: dict[str, Any], declared: tuple[MetricInfo, ...]) -> None:
         f" footprint {quantity(document['workload']['footprint_bytes'], 'bytes')}",
         markup=False,
     )
-    for note in document["workload"]["notes"]:
-        out.print(f"note: {note}", markup=False, style="dim")
+    notes = len(document["workload"]["notes"])
+    if notes:
+        what = f"tiertune record {scenario['workload']} -m {scenario['machine']}"
+        out.print(f"carried to that size; {notes} notes on how: {what}", markup=False)
     spread = len(runs) > 1
     out.print(f"median over {len(runs)} seeds\n" if spread else f"seed {runs[0]['seed']}\n")
     rows = []
@@ -175,8 +177,10 @@ def _print(document: dict[str, Any], declared: tuple[MetricInfo, ...]) -> None:
         if metric.name not in document["median"]:
             continue
         values = [run["metrics"][metric.name] for run in runs]
-        row = [metric.name, number(document["median"][metric.name]), metric.unit]
-        rows.append([*row, *([number(min(values)), number(max(values))] if spread else [metric.meaning])])
+        size, unit = binary_unit(document["median"][metric.name]) if metric.unit == "B" else (1, metric.unit)
+        row = [metric.name, number(document["median"][metric.name] / size), unit]
+        ends = [number(end / size) for end in (min(values), max(values))]
+        rows.append([*row, *(ends if spread else [metric.meaning])])
     numeric = ["value", "median", "lowest", "highest"]
     if spread:
         print_table(["metric", "median", "unit", "lowest", "highest"], rows, numeric)

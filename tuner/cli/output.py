@@ -45,7 +45,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numeric: 
         )
     for row in rows:
         table.add_row(*(_plain(cell) for cell in row))
-    console().print(table)
+    out = console()
+    with out.capture() as captured:
+        out.print(table)
+    # Cells are padded to their column's width; in pipes and files that is only noise at the end of lines.
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def terminal_width() -> int:

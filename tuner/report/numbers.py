@@ -30,11 +30,18 @@ def exact(value: Value) -> str:
 def quantity(value: Value | None, unit: str) -> str:
     """Value and unit; bytes as KiB, MiB or GiB."""
     if unit in ("B", "bytes") and isinstance(value, (int, float)) and not isinstance(value, bool):
-        for name, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-            if abs(value) >= size:
-                return f"{value / size:.4g} {name}"
+        size, name = binary_unit(value)
+        return f"{value / size:.4g} {name}"
     text = number(value)
     return f"{text} {unit}" if unit and value is not None else text
+
+
+def binary_unit(size_bytes: float) -> tuple[int, str]:
+    """The largest binary unit that `size_bytes` fills, and its name."""
+    for name, size in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if abs(size_bytes) >= size:
+            return size, name
+    return 1, "B"
 
 
 def change(default: float | None, tuned: float | None) -> str:
