@@ -56,7 +56,7 @@ impl CacheModel {
     pub fn new(llc_bytes: u64) -> Self {
         let lines = (llc_bytes / LINE_BYTES).max(WAYS as u64);
         let sets = (lines as f64 / WAYS as f64).round() as usize;
-        let private = (lines / LLC_PER_PRIVATE).clamp(16, 4096);
+        let private = (lines / LLC_PER_PRIVATE).clamp(2, 4096);
         let private_bits = 63 - private.leading_zeros();
         Self {
             private: vec![EMPTY; 1 << private_bits],

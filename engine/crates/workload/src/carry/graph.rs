@@ -2,18 +2,20 @@
 
 use super::bins::{AggregationCurve, bin_count, cut, variation};
 use super::reshape::reshape;
-use super::rows::{Stream, streams};
+use super::rows::{Stream, page_count, streams};
 use super::{CarryError, CarrySpec, Replay, ReplayObject, ReplaySlice, ReplayStream};
 use crate::cache::LINE_BYTES;
 use crate::class::AccessClass;
-use crate::law::{expected_degree_cv2, expected_edges};
+use crate::graph::GraphKind;
+use crate::law::{expected_degree_cv2, expected_edges, filtered_line_cv2};
 use crate::memory::Layout;
-use crate::profile::{GraphInfo, Metadata, ObjectInfo, PAGE_BYTES, Profile};
+use crate::profile::{GraphInfo, ObjectInfo, PAGE_BYTES, Profile};
+use crate::record::RecordRequest;
 
 /// Scales whose address ranges make sense: 2^36 vertices with degree 16 are 4 TB of neighbours.
 const MOST_SCALE: u32 = 36;
-/// Below this change of the logarithm of degree variation, skew is taken as not growing (uniform graphs).
-const LEAST_LOG_GROWTH: f64 = 0.05;
+/// Bound of the measured power, so that noise between two small graphs is not carried over many doublings.
+const MOST_CLOSENESS: f64 = 1.5;
 
 /// How one object grows.
 struct Growth {
@@ -25,7 +27,8 @@ struct Growth {
     /// Read counts of all recorded pages, and of all bins after carrying, over the whole run.
     before: Vec<f64>,
     after: Vec<f64>,
-    unreached: u32,
+    /// Recorded reads of streams whose weights could not be spread as far as they should.
+    unreached: f64,
 }
 
 pub(super) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, CarryError> {
@@ -54,10 +57,8 @@ pub(super) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         }
     };
     let streams = streams(profile);
-    let mut growths: Vec<Growth> = metadata
-        .objects
-        .iter()
-        .map(|object| growth(metadata, object, graph, &target, spec.page_bytes))
+    let mut growths: Vec<Growth> = (0..metadata.objects.len())
+        .map(|number| growth(profile, number, graph, &target, scale, spec.page_bytes))
         .collect();
     for stream in streams
         .iter()
@@ -89,7 +90,9 @@ pub(super) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         let mut weights = cut(&stream.shares(), growth.bins);
         if reshaped(object, stream) {
             let goal = target_variation(object, stream, growth, spec.page_bytes);
-            growth.unreached += u32::from(!reshape(&mut weights, goal));
+            if !reshape(&mut weights, goal) {
+                growth.unreached += stream.weight;
+            }
         }
         for (sum, pages) in growth.before.iter_mut().zip(&stream.pages) {
             *sum += pages;
@@ -142,7 +145,16 @@ fn reshaped(object: &ObjectInfo, stream: &Stream) -> bool {
     }
 }
 
-fn growth(metadata: &Metadata, object: &ObjectInfo, graph: &GraphInfo, target: &GraphInfo, page_bytes: u64) -> Growth {
+fn growth(
+    profile: &Profile,
+    number: usize,
+    graph: &GraphInfo,
+    target: &GraphInfo,
+    scale: u32,
+    page_bytes: u64,
+) -> Growth {
+    let metadata = &profile.metadata;
+    let object = &metadata.objects[number];
     let sized = metadata
         .request
         .graph_objects()
@@ -153,31 +165,51 @@ fn growth(metadata: &Metadata, object: &ObjectInfo, graph: &GraphInfo, target: &
     let skew = match object.layout {
         Layout::Positional => 1.0,
         Layout::Lists => mean_list(target) / mean_list(graph),
-        Layout::Vertices => vertex_skew(metadata, object, graph, target),
+        Layout::Vertices => vertex_skew(profile, number, scale),
     };
-    let bins = bin_count(object.pages(), bytes.div_ceil(page_bytes));
+    let bins = bin_count(page_count(object), bytes.div_ceil(page_bytes));
     Growth {
         bytes,
         bins,
         skew,
         curve: AggregationCurve::default(),
-        before: vec![0.0; object.pages() as usize],
+        before: vec![0.0; page_count(object) as usize],
         after: vec![0.0; bins as usize],
-        unreached: 0,
+        unreached: 0.0,
     }
 }
 
-/// Degrees vary more in larger graphs by a known law; what passes the cache varies by a power of that, measured
-/// between the recorded and the smaller graph.
-fn vertex_skew(metadata: &Metadata, object: &ObjectInfo, graph: &GraphInfo, target: &GraphInfo) -> f64 {
-    let Some(smaller) = &metadata.smaller else { return 1.0 };
-    let doublings = (graph.vertices as f64 / smaller.graph.vertices as f64).log2();
-    let measured = object.skew_growth.ln() * doublings;
-    let degrees = (graph.degree_cv2 / smaller.graph.degree_cv2).ln();
-    if degrees.abs() < LEAST_LOG_GROWTH {
+/// How much more single elements of a vertex array vary at the target, as far as memory sees them.
+///
+/// The law of the generator and a model of the cache give the growth for accesses in proportion to degree. Real accesses
+/// follow degrees more or less closely; how closely is measured, as a power, between the recorded and the smaller graph.
+fn vertex_skew(profile: &Profile, number: usize, scale: u32) -> f64 {
+    let metadata = &profile.metadata;
+    let object = &metadata.objects[number];
+    let (Some(smaller), Some((GraphKind::Kron, recorded, degree))) =
+        (&metadata.smaller, metadata.request.graph_input())
+    else {
+        // Uniform graphs have the same variation at every size.
+        return 1.0;
+    };
+    if scale == recorded {
         return 1.0;
     }
-    (target.degree_cv2 / graph.degree_cv2).powf(measured / degrees)
+    let columns = &profile.columns;
+    let reads: u64 = (0..columns.len())
+        .filter(|row| columns.object[*row] as usize == number)
+        .map(|row| u64::from(columns.reads[row]))
+        .sum();
+    // Objects hold the last-level cache in proportion to what they bring into it.
+    let held = metadata.llc_bytes as f64 * reads as f64 / metadata.total_reads.max(1) as f64;
+    let share = (held / object.bytes as f64).min(0.95);
+    let per_line = LINE_BYTES as u32 / object.element_bytes;
+    let model = |scale: u32| filtered_line_cv2(scale, degree, per_line, share);
+    let here = model(recorded);
+    let modelled = (here / model(smaller.scale)).ln();
+    let measured = object.skew_growth.ln() * f64::from(recorded - smaller.scale);
+    let closeness = (measured / modelled).clamp(0.0, MOST_CLOSENESS);
+    (model(scale) / here).powf(closeness)
 }
 
 /// The squared variation between pages that this stream has at the target.
@@ -194,7 +226,9 @@ fn target_variation(object: &ObjectInfo, stream: &Stream, growth: &Growth, page_
     // No page can be read more than whole: with a share f of all lines read, variation ends at 1/f - 1.
     let lines = stream.pages.len() as f64 * (PAGE_BYTES / LINE_BYTES) as f64;
     let whole = (lines / stream.weight - 1.0).max(recorded);
-    (recorded * growth.curve.ratio(together)).min(whole)
+    // Finer than recorded (less than one page together) the recorded weights are kept: sharpening slice by slice would
+    // change how often a page is read over the whole run.
+    (recorded * growth.curve.ratio(together.max(1.0))).min(whole)
 }
 
 fn gigabytes(bytes: u64) -> String {
@@ -246,6 +280,18 @@ fn size_notes(
         );
     }
     notes.push(kept + ".");
+    // Levels of a uniform graph grow by its mean degree, so graphs are alike when their sizes differ by a power of it.
+    let mean_degree = graph.edges as f64 / graph.vertices as f64;
+    let levels_apart = f64::from(scale - recorded_scale) / mean_degree.log2();
+    let off = (levels_apart - levels_apart.round()).abs();
+    if matches!(&metadata.request, RecordRequest::Bc(request) if request.graph == GraphKind::Uniform) && off > 0.1 {
+        notes.push(format!(
+            "A uniform graph of mean degree {mean_degree:.0} has its levels filled alike only every {:.1} doublings; {} doublings \
+             shift how work is shared between levels, which is not corrected.",
+            mean_degree.log2(),
+            scale - recorded_scale
+        ));
+    }
     notes.push(
         "Assumed: one thread's order of accesses stands for all threads; the memory used and freed while building the \
          graph is left out; objects are placed once, in the order of their first touch."
@@ -264,16 +310,17 @@ fn object_note(object: &ObjectInfo, growth: &Growth, page_bytes: u64) -> Option<
          {:.2}, a page averages {} times the elements; coefficient of variation between pages over the run {before:.3} -> \
          {after:.3}.",
         object.name,
-        object.pages(),
+        page_count(object),
         growth.bytes.div_ceil(page_bytes),
         page_bytes >> 10,
         growth.skew,
         page_bytes / PAGE_BYTES,
     );
-    if growth.unreached > 0 {
+    let unreached = growth.unreached / growth.before.iter().sum::<f64>();
+    if unreached > 0.0 {
         note += &format!(
-            " In {} streams the recorded weights could not be spread that far.",
-            growth.unreached
+            " For {:.2} % of its accesses the recorded pages could not be spread that far.",
+            100.0 * unreached
         );
     }
     Some(note)

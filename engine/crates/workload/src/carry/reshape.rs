@@ -3,6 +3,8 @@
 use super::bins::variation;
 
 const MOST_EXPONENT: f64 = 64.0;
+/// Targets this near are the same.
+const SAME: f64 = 1e-4;
 
 /// Changes `weights`, which sum to 1, so that their squared coefficient of variation is `target`; says whether it was reached.
 ///
@@ -12,8 +14,8 @@ const MOST_EXPONENT: f64 = 64.0;
 pub fn reshape(weights: &mut [f64], target: f64) -> bool {
     let current = variation(weights);
     let mean = 1.0 / weights.len() as f64;
-    if current <= 1e-12 || (target / current - 1.0).abs() < 1e-9 {
-        return current <= 1e-12 || target > 0.0;
+    if current <= 1e-12 || (target / current - 1.0).abs() < SAME {
+        return true;
     }
     if target < current {
         let factor = (target.max(0.0) / current).sqrt();

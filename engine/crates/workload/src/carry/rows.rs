@@ -1,7 +1,7 @@
 //! The rows of a profile as streams: all pages of one object touched by one class within one slice.
 
 use crate::class::AccessClass;
-use crate::profile::Profile;
+use crate::profile::{ObjectInfo, PAGE_BYTES, Profile};
 
 /// One stream of a recorded slice.
 #[derive(Debug)]
@@ -26,6 +26,11 @@ impl Stream {
     }
 }
 
+/// Recorded pages of an object for its statistics: a last page that is less than half full counts to the one before.
+pub fn page_count(object: &ObjectInfo) -> u32 {
+    ((object.bytes as f64 / PAGE_BYTES as f64).round() as u32).max(1)
+}
+
 /// All streams that reach memory or retire stores, in the order of the rows.
 pub fn streams(profile: &Profile) -> Vec<Stream> {
     let columns = &profile.columns;
@@ -44,9 +49,10 @@ pub fn streams(profile: &Profile) -> Vec<Stream> {
             _ => &columns.reads,
         };
         let (slice, object, class) = key(start);
-        let mut pages = vec![0.0; profile.metadata.objects[object as usize].pages() as usize];
+        let mut pages = vec![0.0; page_count(&profile.metadata.objects[object as usize]) as usize];
+        let last = pages.len() - 1;
         for row in start..end {
-            pages[columns.page[row] as usize] = f64::from(counts[row]);
+            pages[(columns.page[row] as usize).min(last)] += f64::from(counts[row]);
         }
         // Rows may hold nothing but hits in the last-level cache; those need no memory.
         if reads + writebacks + stores > 0 {
