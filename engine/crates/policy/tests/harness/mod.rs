@@ -3,6 +3,7 @@
 
 #![allow(dead_code)] // each test crate uses its own part of this
 
+pub mod script;
 pub mod workload;
 
 use std::collections::VecDeque;
@@ -99,6 +100,20 @@ impl Driver {
 
     pub fn tier_of(&self, page: Page) -> Tier {
         self.pages.tier_of(page)
+    }
+
+    /// The tier of a page, `None` before its allocation.
+    pub fn placed(&self, page: Page) -> Option<Tier> {
+        self.pages.tiers[page as usize]
+    }
+
+    /// One more than the last page that was allocated.
+    pub fn existing_pages(&self) -> Page {
+        self.pages
+            .tiers
+            .iter()
+            .rposition(Option::is_some)
+            .map_or(0, |last| last as Page + 1)
     }
 
     pub fn tiers(&self) -> usize {

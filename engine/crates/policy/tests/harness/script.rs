@@ -1,0 +1,232 @@
+//! Golden scripts: commands to a policy on a small machine, and what came of them.
+//!
+//! A script is blocks of `command`, `----`, output, separated by empty lines; `#` starts a comment.
+//! Pages are numbers or ranges `a..b` (end excluded), tiers numbers, times have a unit.
+//!
+//! ```text
+//! machine page=2MiB tiers=4,8 KNOB=VALUE …   a policy on a new machine; must come first
+//! alloc 0..8                                 an extent
+//! load 5 x9 | store 0..2 x3 | load 1,5 x2    samples, page by page, each page x times
+//! run 30ms [wakes | count]                   time passes: requests and what came of them; wake-ups
+//!                                            too if asked for, or only numbers
+//! occupy 0 2 | occupy 0 -2                   somebody else takes or returns pages of a tier
+//! race 0 1                                   the same between the next requests and their execution
+//! gauges NAME …                              numbers that the policy reports
+//! declared                                   samplers, mechanics, overheads
+//! ```
+//!
+//! Commands that may move pages show the tier of every page, in order, and the free pages per tier.
+
+use std::fmt::Write;
+
+use tiertune_policy::registry;
+use tiertune_policy::{Config, Event, Nanos, Outcome, Page, PageMap, Topology, Value};
+
+use super::{Driver, Entry, MS};
+
+/// The script with every output replaced by what happens now.
+pub fn replay(system: &str, script: &str) -> String {
+    let mut replayed = String::new();
+    let mut driver = None;
+    let mut lines = script.lines().peekable();
+    while let Some(line) = lines.next() {
+        writeln!(replayed, "{line}").expect("strings take text");
+        let command = line.split('#').next().unwrap_or_default().trim();
+        if command.is_empty() {
+            continue;
+        }
+        let output = execute(system, command, &mut driver).unwrap_or_else(|| panic!("cannot read: {line}"));
+        write!(replayed, "----\n{output}").expect("strings take text");
+        if lines.next_if_eq(&"----").is_some() {
+            while lines.next_if(|old| !old.is_empty()).is_some() {}
+        }
+        if lines.peek().is_some_and(|next| !next.is_empty()) {
+            replayed.push('\n');
+        }
+    }
+    replayed
+}
+
+/// Carries out one command; `None` when it cannot be read.
+fn execute(system: &str, command: &str, driver: &mut Option<Driver>) -> Option<String> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    if words[0] == "machine" {
+        *driver = Some(machine(system, &words[1..])?);
+        return Some(String::new());
+    }
+    let driver = driver.as_mut().expect("the first command is 'machine'");
+    let mut output = String::new();
+    match words.as_slice() {
+        ["alloc", range] => {
+            let pages = pages(range)?;
+            driver.alloc(*pages.first()?, pages.len() as u32);
+            output.push_str(&tier_map(driver));
+        }
+        [kind @ ("load" | "store"), list, times] => {
+            let event = if *kind == "load" { Event::LoadMiss } else { Event::Store };
+            let times: usize = times.strip_prefix('x')?.parse().ok()?;
+            let accesses = pages(list)?.into_iter().flat_map(|page| vec![(page, event); times]);
+            driver.sample(&accesses.collect::<Vec<_>>());
+        }
+        ["run", span, rest @ ..] => {
+            let seen = driver.log.len();
+            driver.run_until(driver.now + nanos(span)?);
+            let seen = &driver.log[seen..];
+            match rest {
+                [] => seen
+                    .iter()
+                    .filter(|entry| !matches!(entry, Entry::Wake(_)))
+                    .for_each(|e| output += &describe(e)),
+                ["wakes"] => seen.iter().for_each(|entry| output += &describe(entry)),
+                ["count"] => output += &count(seen),
+                _ => return None,
+            }
+            output += &tier_map(driver);
+        }
+        ["occupy", tier, count] => {
+            driver.occupy(tier.parse().ok()?, count.parse().ok()?);
+            output += &tier_map(driver);
+        }
+        ["race", tier, count] => driver.race = Some((tier.parse().ok()?, count.parse().ok()?)),
+        ["gauges", names @ ..] => {
+            let gauges = driver.policy.gauges();
+            for name in names {
+                let gauge = gauges.iter().find(|gauge| gauge.name == *name)?;
+                writeln!(output, "{name} {}", gauge.value).ok()?;
+            }
+        }
+        ["declared"] => {
+            for sampler in driver.policy.samplers() {
+                writeln!(output, "{:?} every {}", sampler.event, sampler.period).ok()?;
+            }
+            writeln!(
+                output,
+                "{:?}\n{:?}",
+                driver.policy.mechanics(),
+                driver.policy.overheads()
+            )
+            .ok()?;
+        }
+        _ => return None,
+    }
+    Some(output)
+}
+
+fn machine(system: &str, words: &[&str]) -> Option<Driver> {
+    let mut topology = Topology {
+        page_bytes: 0,
+        pages: 0,
+        capacity_pages: Vec::new(),
+    };
+    let mut config = Config::new();
+    for word in words {
+        let (key, value) = word.split_once('=')?;
+        match key {
+            "page" => {
+                topology.page_bytes = if value == "2MiB" {
+                    registry::PAGE_2M
+                } else {
+                    registry::PAGE_4K
+                }
+            }
+            "tiers" => {
+                topology.capacity_pages = value
+                    .split(',')
+                    .map(|pages| pages.parse::<u32>().ok())
+                    .collect::<Option<_>>()?
+            }
+            _ => drop(config.insert(key.to_string(), knob_value(value))),
+        }
+    }
+    topology.pages = topology.capacity_pages.iter().sum();
+    let policy = registry::build(system, &config, &topology).unwrap_or_else(|error| panic!("{error}"));
+    Some(Driver::new(policy, &topology))
+}
+
+fn knob_value(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::Text(text.to_string()))
+}
+
+/// `3`, `3..6`, `1,3..6`.
+fn pages(list: &str) -> Option<Vec<Page>> {
+    let mut pages = Vec::new();
+    for part in list.split(',') {
+        match part.split_once("..") {
+            Some((start, end)) => pages.extend(start.parse::<Page>().ok()?..end.parse().ok()?),
+            None => pages.push(part.parse().ok()?),
+        }
+    }
+    Some(pages)
+}
+
+fn nanos(span: &str) -> Option<Nanos> {
+    let (number, unit) = span.split_at(span.find(|c: char| c.is_ascii_alphabetic())?);
+    let scale = match unit {
+        "us" => 1_000,
+        "ms" => MS,
+        "s" => 1_000 * MS,
+        _ => return None,
+    };
+    Some(number.parse::<Nanos>().ok()? * scale)
+}
+
+fn describe(entry: &Entry) -> String {
+    let ms = |at: &Nanos| *at as f64 / MS as f64;
+    match entry {
+        Entry::Wake(at) => format!("{:8.3} ms  wake\n", ms(at)),
+        Entry::Ask { at, from, request } => {
+            format!(
+                "{:8.3} ms  ask   page {}: {from} -> {}\n",
+                ms(at),
+                request.page,
+                request.to
+            )
+        }
+        Entry::Ended(migrated) => {
+            let outcome = match migrated.outcome {
+                Outcome::Done => "done ",
+                Outcome::NoSpace => "full ",
+                Outcome::AlreadyThere => "there",
+            };
+            format!(
+                "{:8.3} ms  {outcome} page {} -> {}\n",
+                ms(&migrated.at),
+                migrated.request.page,
+                migrated.request.to
+            )
+        }
+    }
+}
+
+fn count(entries: &[Entry]) -> String {
+    let ended = |wanted: Outcome| {
+        let wanted = |entry: &&Entry| matches!(entry, Entry::Ended(migrated) if migrated.outcome == wanted);
+        entries.iter().filter(wanted).count()
+    };
+    let asked = entries
+        .iter()
+        .filter(|entry| matches!(entry, Entry::Ask { .. }))
+        .count();
+    format!(
+        "asked {asked}, done {}, full {}\n",
+        ended(Outcome::Done),
+        ended(Outcome::NoSpace)
+    )
+}
+
+/// One digit a page, or `tier x pages` where that is shorter, `.` for pages that do not exist yet.
+fn tier_map(driver: &Driver) -> String {
+    let tiers: Vec<String> = (0..driver.existing_pages())
+        .map(|page| driver.placed(page).map_or(".".to_string(), |tier| tier.to_string()))
+        .collect();
+    let runs = tiers.chunk_by(|tier, next| tier == next);
+    let groups: Vec<String> = if tiers.len() <= 40 {
+        tiers.chunks(8).map(|group| group.concat()).collect()
+    } else {
+        runs.map(|run| format!("{}x{}", run[0], run.len())).collect()
+    };
+    let free: Vec<String> = (0..driver.tiers())
+        .map(|tier| driver.pages.free_pages(tier as u8).to_string())
+        .collect();
+    format!("tiers {}  free {}\n", groups.join(" "), free.join(","))
+}
