@@ -212,6 +212,7 @@ class Journal:
                 columns = json.dumps(m.timeline)
                 self._db.execute("insert into timeline (trial, columns) values (?, ?)", (row["id"], columns))
             self._queue(f"trial:{row['id']}")
+            self._queue("campaign")
 
     def rows(
         self,
@@ -254,11 +255,6 @@ class Journal:
         return [row["text"] for row in self._all(query, _identity(trial))]
 
     # --- the tracking mirror's outbox
-
-    def queue_campaign(self) -> None:
-        """Owe the mirror the campaign's own run (again): its verdicts changed."""
-        with self._transaction():
-            self._queue("campaign")
 
     def unsent(self) -> list[str]:
         """Subjects that the mirror still owes: `trial:ID` by age, `campaign` last."""

@@ -68,7 +68,8 @@ class SimBackend(Backend):
         bed = self._beds[trial.scenario.key]
         result = engine.run(bed.workload, self.request(trial, bed, timeline_points))
         raw = canonical({"gauges": result["gauges"]}) if result.get("gauges") else None
-        return Measurement(Status.OK, dict(result["metrics"]), dict(result["timeline"]), raw=raw)
+        timeline = dict(result["timeline"]) if timeline_points else {}
+        return Measurement(Status.OK, dict(result["metrics"]), timeline, raw=raw)
 
     def request(self, trial: Trial, bed: _Bed, timeline_points: int) -> dict[str, Any]:
         """What the engine is asked to run."""

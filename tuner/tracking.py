@@ -83,7 +83,7 @@ class Mirror:
             ending = self._ending.is_set()
             pause_s = PAUSE_S
             try:
-                if ending or self._journal.unsent():
+                if self._journal.unsent() or (ending and runs is not None):
                     runs = runs or self._connect()
                     self._drain(runs)
                     if ending:

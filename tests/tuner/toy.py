@@ -73,7 +73,7 @@ class ToyBackend(Backend):
             raise RuntimeError("segmentation fault, as asked for")
         if fate < self.crash_share + self.timeout_share:
             raise TrialTimeout("600 s passed", {"runtime_s": 600.0})
-        runtime_s = 100.0 * self.surface(trial.config) * math.exp(self.noise * luck)
+        runtime_s = 100.0 * self.surface(self.apply(trial)) * math.exp(self.noise * luck)
         points = [runtime_s * i / max(1, timeline_points - 1) for i in range(timeline_points)]
         timeline = {"time_s": points, "fast_hit_ratio": [0.5] * timeline_points} if timeline_points else {}
         metrics = {"runtime_s": runtime_s, "throughput_mops": 1e4 / runtime_s, "stall_s": 0.0}
@@ -91,7 +91,8 @@ class ToyPlan(CampaignPlan):
 
 
 def toy_plan(**changes: Any) -> ToyPlan:
-    """A small campaign of random search; `changes` are fields of CampaignPlan, or `systems` for more cells."""
+    """A small campaign of random search; `changes` are fields of CampaignPlan, or `systems` for more
+    cells."""
     systems = changes.pop("systems", ("toy-system",))
     cells = [PlannedCell(f"{SCENARIO.key}/{s}", SCENARIO, s, RUNTIME, cast(Any, None)) for s in systems]
     fields: dict[str, Any] = {

@@ -21,6 +21,7 @@ from ConfigSpace.hyperparameters import (
     OrdinalHyperparameter,
 )
 from smac.acquisition.maximizer.abstract_acquisition_maximizer import AbstractAcquisitionMaximizer
+from smac.main.exceptions import ConfigurationSpaceExhaustedException
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,6 +69,8 @@ class CubeMaximizer(AbstractAcquisitionMaximizer):
             if self._is_new(configuration) and all(configuration != other for _, other in found):
                 configuration.origin = "Acquisition Function Maximizer: unit cube"
                 found.append((float(values[index]), configuration))
+        if not found:  # SMAC's iterator would fail on an empty list with an IndexError
+            raise ConfigurationSpaceExhaustedException
         return found
 
     def _climb(self, points: Matrix) -> tuple[Matrix, NDArray[np.float64]]:

@@ -1,0 +1,106 @@
+"""The journal keeps the store contract; its schema and its refusals."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.store import CELL, StoreContract, ok, start, trial
+from tiertune.tuner import journal_schema
+from tiertune.tuner.journal import Journal
+from tiertune.tuner.journal_claim import JournalError, differences
+from tiertune.tuner.journal_lock import is_held
+
+
+class TestJournal(StoreContract):
+    store = Journal
+
+
+def test_every_store_has_a_contract_test() -> None:
+    stores = {Journal, *Journal.__subclasses__()}
+    assert {suite.store for suite in StoreContract.__subclasses__()} == stores
+
+
+def test_a_finished_trial_survives_a_power_cut(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal.sqlite") as journal:
+        mode = journal._db.execute("pragma journal_mode").fetchone()[0]
+        synchronous = journal._db.execute("pragma synchronous").fetchone()[0]
+    assert (mode, synchronous) == ("wal", 2)  # 2 is FULL: the log is on the disk before commit returns
+
+
+@pytest.mark.parametrize("version", range(journal_schema.VERSION))
+def test_a_journal_of_every_older_version_is_brought_up_to_date(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "journal.sqlite"
+    old = sqlite3.connect(path, isolation_level=None)
+    steps, journal_schema.STEPS = journal_schema.STEPS, journal_schema.STEPS[:version]
+    try:
+        if version:
+            journal_schema.migrate(old)
+    finally:
+        journal_schema.STEPS = steps
+    old.close()
+    with Journal(path) as journal:
+        start(journal, trial(0))
+        journal.finish(trial(0), ok(), 0.7)
+        assert journal_schema.version_of(journal._db) == journal_schema.VERSION
+
+
+def test_a_failed_migration_leaves_the_old_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "journal.sqlite"
+    Journal(path).close()
+    broken = ("create table extra (id integer)", "this is no statement")
+    monkeypatch.setattr(journal_schema, "STEPS", (*journal_schema.STEPS, broken))
+    monkeypatch.setattr(journal_schema, "VERSION", journal_schema.VERSION + 1)
+    with pytest.raises(JournalError, match="not a usable journal"):
+        Journal(path)
+    monkeypatch.undo()
+    with Journal(path) as journal:
+        assert journal_schema.version_of(journal._db) == journal_schema.VERSION
+        assert journal._all("select 1 from sqlite_master where name = 'extra'") == []
+
+
+def test_a_step_is_applied_to_a_journal_with_trials_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.sqlite"
+    with Journal(path) as journal:
+        start(journal, trial(0))
+        journal.finish(trial(0), ok(), 0.7)
+    step = ("alter table trial add column note text not null default 'old'",)
+    monkeypatch.setattr(journal_schema, "STEPS", (*journal_schema.STEPS, step))
+    monkeypatch.setattr(journal_schema, "VERSION", journal_schema.VERSION + 1)
+    with pytest.raises(JournalError, match="`tiertune resume` brings it up to date"):
+        Journal(path, writer=False)
+    with Journal(path) as journal:
+        assert [row["note"] for row in journal._all("select note from trial")] == ["old"]
+        assert journal.rows(CELL)[0].trial == trial(0)
+
+
+def test_a_journal_of_the_future_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    Journal(path).close()
+    with sqlite3.connect(path) as database:
+        database.execute("update schema_version set version = 99")
+    for writer in (True, False):
+        with pytest.raises(JournalError, match=r"version 99.*update tiertune"):
+            Journal(path, writer=writer)
+
+
+def test_a_lock_says_whether_somebody_writes(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    assert not is_held(path)
+    with Journal(path):
+        assert is_held(path)
+    assert not is_held(path)
+
+
+def test_differences_name_every_leaf() -> None:
+    before = {"a": 1, "b": {"c": [1, 2], "d": "x"}, "gone": True}
+    after = {"a": 1, "b": {"c": [1, 3], "d": "x"}, "new": {"e": 2.5}}
+    assert [str(change) for change in differences(before, after)] == [
+        "b.c[1]: 2 -> 3",
+        "gone: true -> nothing",
+        "new.e: nothing -> 2.5",
+    ]

@@ -1,0 +1,81 @@
+"""Every optimiser keeps the contract; what SMAC does beyond it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contracts.optimiser import INITIAL, OptimiserContract, campaign
+from tests.tuner import surfaces
+from tiertune.tuner.optimiser.base import Observation, Settings
+from tiertune.tuner.optimiser.imputation import CRASH_FACTOR, TIMEOUT_FACTOR, told
+from tiertune.tuner.optimiser.random import RandomOptimiser
+from tiertune.tuner.optimiser.registry import OPTIMISERS, optimiser_class
+from tiertune.tuner.optimiser.smac import SmacOptimiser
+from tiertune.tuner.trial import Status
+
+
+class TestSmac(OptimiserContract):
+    optimiser = SmacOptimiser
+
+
+class TestRandom(OptimiserContract):
+    optimiser = RandomOptimiser
+
+
+def test_every_registered_optimiser_has_a_contract_test() -> None:
+    tested = {suite.optimiser for suite in OptimiserContract.__subclasses__()}
+    assert tested == {optimiser_class(name) for name in OPTIMISERS}
+    assert {optimiser_class(name).name for name in OPTIMISERS} == set(OPTIMISERS)
+
+
+def test_default_then_initial_design_then_model_with_random_picks() -> None:
+    optimiser = SmacOptimiser(surfaces.space(), Settings(3, INITIAL, 0.3))
+    origins = [proposal.origin for proposal in campaign(optimiser, 40)]
+    assert origins[:INITIAL] == ["default"] + ["initial"] * (INITIAL - 1)
+    later = origins[INITIAL:]
+    assert set(later) == {"model", "random"}
+    assert 4 <= later.count("random") <= 17  # 34 draws at 0.3: outside with a chance below 1 %
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_the_random_share_is_kept_at_its_ends(share: float) -> None:
+    optimiser = SmacOptimiser(surfaces.space(), Settings(3, 4, share))
+    later = [proposal.origin for proposal in campaign(optimiser, 12)][4:]
+    assert set(later) == {"random" if share else "model"}
+
+
+def test_the_initial_design_fills_the_space() -> None:
+    optimiser = SmacOptimiser(surfaces.space(), Settings(1, 17, 0.2))
+    shares = [float(optimiser.ask(number, []).config["reserve_share"]) / 0.2 for number in range(1, 17)]
+    # A Sobol design of 16 points has one in each sixteenth of every axis.
+    assert sorted(int(share * 16) for share in shares) == list(range(16))
+
+
+def test_smac_beats_random_search_on_the_smooth_surface() -> None:
+    def best(optimiser: type[RandomOptimiser], seed: int) -> float:
+        proposals = campaign(optimiser(surfaces.space(), Settings(seed, 12, 0.1)), 45)
+        return min(surfaces.smooth(proposal.config) for proposal in proposals)
+
+    wins = [best(SmacOptimiser, seed) < best(RandomOptimiser, seed) for seed in range(4)]
+    assert sum(wins) >= 3
+
+
+def test_failures_are_told_as_worse_than_all_that_worked() -> None:
+    history = [
+        Observation(0, {"k": 0}, Status.OK, 1.0),
+        Observation(1, {"k": 1}, Status.OK, 3.0),
+        Observation(2, {"k": 2}, Status.CRASHED),
+        Observation(3, {"k": 3}, Status.TIMEOUT, bound=5.0),
+        Observation(4, {"k": 4}, Status.TIMEOUT, bound=2.0),
+        Observation(5, {"k": 5}, Status.HOST_UNFIT),
+        Observation(6, {"k": 6}, Status.RUNNING),
+        Observation(7, {"k": 7}, Status.NO_METRIC),
+    ]
+    costs = {observation.number: cost for observation, cost in told(history)}
+    assert set(costs) == {0, 1, 2, 3, 4, 7}
+    from math import exp
+
+    assert exp(costs[2] - 3.0) == pytest.approx(CRASH_FACTOR)
+    assert exp(costs[7] - 3.0) == pytest.approx(CRASH_FACTOR)
+    assert exp(costs[3] - 5.0) == pytest.approx(TIMEOUT_FACTOR)
+    assert exp(costs[4] - 3.0) == pytest.approx(TIMEOUT_FACTOR)
