@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tiertune.spaces.definition import Axis, Space, Value
 
 if TYPE_CHECKING:
-    from ConfigSpace import Configuration, ConfigurationSpace
+    from ConfigSpace import ConfigurationSpace
 
 
 def to_configspace(space: Space, seed: int) -> ConfigurationSpace:
@@ -38,34 +38,6 @@ def config_of(space: Space, configuration: Mapping[str, Any]) -> dict[str, Value
     given = dict(configuration)
     config = {axis.name: axis.plain(given[axis.name]) for axis in space.axes() if axis.name in given}
     return {**config, **space.fixed}
-
-
-def configuration_of(
-    space: Space, configspace: ConfigurationSpace, config: dict[str, Value]
-) -> Configuration:
-    """The inverse of `config_of`: raises `ValueError` where `config` lies outside the space.
-
-    Searched knobs that `config` leaves out take their defaults; fixed and inactive ones are dropped.
-    """
-    from ConfigSpace import Configuration
-
-    values: dict[str, Any] = {}
-    axes = {axis.name: axis for axis in space.axes()}
-    for axis in axes.values():
-        values[axis.name] = config.get(axis.name, axis.default)
-    active = {name: value for name, value in values.items() if _acts(axes[name], values)}
-    return Configuration(configspace, values=active)
-
-
-def default_config(space: Space) -> dict[str, Value]:
-    """The configuration that a campaign tries first: every default, and the fixed values."""
-    axes = space.axes()
-    values = {axis.name: axis.default for axis in axes}
-    return {**{axis.name: axis.default for axis in axes if _acts(axis, values)}, **space.fixed}
-
-
-def _acts(axis: Axis, values: dict[str, Any]) -> bool:
-    return axis.condition is None or values[axis.condition[0]] == axis.condition[1]
 
 
 def _hyperparameter(axis: Axis) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -193,20 +191,6 @@ class Campaign(Strict):
             entry["space"] = self._lasting("spaces", entry["space"])
         del document["budget"]["preset"]
         return document
-
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of all that decides results: this file and the contents of all files that it names.
-
-        Not part of it: description, tracking and workers, which a resumed campaign may change.
-        """
-        decisive = self.model_dump(mode="json", exclude={"description", "tracking", "workers"})
-        named = {
-            "workloads": [self.workload(s.workload).model_dump(mode="json") for s in self.scenarios],
-            "machines": [self.machine(s.machine).document() for s in self.scenarios],
-            "spaces": [self.space(s.space).model_dump(mode="json") for s in self.systems],
-        }
-        text = json.dumps([decisive, named], sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
 
     def _scenario(self, entry: ScenarioEntry) -> Scenario:
         return Scenario(

@@ -136,14 +136,15 @@ def _scalar(node: yaml.ScalarNode, path: Path) -> Any:
         raise SyntaxProblem(line, f"{dotted(path)}: {text} is not a usable number; write a finite one")
     if not _FLOAT.fullmatch(text):
         return text
-    number = float(text)
+    whole = _INTEGER.fullmatch(text) is not None
+    number = int(text) if whole and len(text) <= 20 else float(text)
     if abs(number) > MAX_INTEGER:
         raise SyntaxProblem(
             line,
             f"{dotted(path)}: {shortened(text)} is too large; the largest usable number is {MAX_INTEGER}",
         )
-    if _INTEGER.fullmatch(text):
-        return min(int(text), MAX_INTEGER)
+    if whole:
+        return number
     # 1e9 means a whole number as much as 1000000000 does; 1.0 is written by people who mean a real one.
     return int(number) if "." not in text and number == math.floor(number) else number
 

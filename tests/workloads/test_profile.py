@@ -1,0 +1,172 @@
+"""Profiles are recorded once, kept as Parquet that any tool opens, and recorded again when damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tests.configs.corpus import ROOT
+from tiertune import engine
+from tiertune.machines.definition import Machine, load_machine
+from tiertune.workloads import profile
+from tiertune.workloads.definition import Workload, load_workload
+from tiertune.workloads.profile import (
+    UnreadableProfile,
+    profile_for,
+    profile_path,
+    read_profile,
+    record_request,
+    write_profile,
+)
+
+GOOD = ROOT / "tests/configs/good/workload"
+
+
+@pytest.fixture(scope="module")
+def machine() -> Machine:
+    return load_machine("skx-numa")
+
+
+@pytest.fixture(params=["minimal", "full-betweenness", "full-pagerank", "full-gups"])
+def workload(request: pytest.FixtureRequest) -> Workload:
+    return load_workload(str(GOOD / f"{request.param}.yaml"))
+
+
+def only_file(folder: Path) -> Path:
+    (path,) = folder.iterdir()
+    return path
+
+
+def runtime(loaded: engine.EngineWorkload, machine: Machine) -> float:
+    request = {
+        "machine": machine.document(),
+        "system": "notier",
+        "page_bytes": 2 * 2**20,
+        "fast_bytes": 2 * 2**20,
+        "seed": 1,
+    }
+    return float(engine.run(loaded, request)["metrics"]["runtime_s"])
+
+
+def test_recorded_once_and_the_same_when_read_back(
+    workload: Workload, machine: Machine, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    first = profile_for(workload, machine, None, tmp_path, said.append)
+    assert [line.split(" ", 1)[0] for line in said] == ["recording", "recorded"]
+    stored = only_file(tmp_path)
+    before = stored.read_bytes()
+    again = profile_for(workload, machine, None, tmp_path, said.append)
+    assert len(said) == 2
+    assert stored.read_bytes() == before
+    assert again.describe() == first.describe()
+    assert runtime(again, machine) == runtime(first, machine) > 0
+
+
+def test_stored_file_is_ordinary_parquet(workload: Workload, machine: Machine, tmp_path: Path) -> None:
+    profile_for(workload, machine, None, tmp_path, lambda _: None)
+    table = pq.read_table(only_file(tmp_path))
+    assert table.num_rows > 0
+    assert {"slice", "object", "class", "page", "reads", "stores"} <= set(table.column_names)
+    metadata = json.loads(table.schema.metadata[b"tiertune.metadata"])
+    assert metadata["request"] == record_request(workload, machine, workload.threads)
+
+
+def test_streams_need_no_recording(machine: Machine, tmp_path: Path) -> None:
+    streams = load_workload(str(GOOD / "full-streams.yaml"))
+    said: list[str] = []
+    loaded = profile_for(streams, machine, None, tmp_path / "profiles", said.append)
+    assert loaded.footprint_bytes == streams.footprint_bytes == 3 * 512 * 2**20
+    assert said == []
+    assert not (tmp_path / "profiles").exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "other"])
+def test_damaged_file_is_recorded_again_with_one_warning(
+    damage: str, machine: Machine, tmp_path: Path
+) -> None:
+    workload = load_workload(str(GOOD / "minimal.yaml"))
+    whole = profile_for(workload, machine, None, tmp_path, lambda _: None).describe()
+    stored = only_file(tmp_path)
+    content = stored.read_bytes()
+    damaged = {
+        "cut": content[: len(content) // 2],
+        "flipped": content[:1000] + bytes([content[1000] ^ 0xFF]) + content[1001:],
+        "empty": b"",
+        "other": b"PAR1 is not all that it takes",
+    }
+    stored.write_bytes(damaged[damage])
+    said: list[str] = []
+    assert profile_for(workload, machine, None, tmp_path, said.append).describe() == whole
+    assert [line.split(" ", 1)[0] for line in said] == ["warning:", "recording", "recorded"]
+    assert str(stored) in said[0]
+    said.clear()
+    profile_for(workload, machine, None, tmp_path, said.append)
+    assert said == []
+
+
+def test_parquet_of_somebody_else_is_no_profile(tmp_path: Path) -> None:
+    columns = {"page": np.arange(10, dtype=np.uint32)}
+    write_profile(tmp_path / "a.parquet", columns, "{}")
+    table = pq.read_table(tmp_path / "a.parquet").replace_schema_metadata(None)
+    pq.write_table(table, tmp_path / "b.parquet")
+    with pytest.raises(UnreadableProfile, match=r"no tiertune\.metadata"):
+        read_profile(tmp_path / "b.parquet")
+    changed = table.replace_schema_metadata({b"tiertune.metadata": b"{}", b"tiertune.sha256": b"0"})
+    pq.write_table(changed, tmp_path / "c.parquet")
+    with pytest.raises(UnreadableProfile, match="checksum"):
+        read_profile(tmp_path / "c.parquet")
+
+
+def test_columns_and_types_survive(tmp_path: Path) -> None:
+    columns: dict[str, np.ndarray[Any, Any]] = {
+        "slice": np.array([0, 1, 2**32 - 1], dtype=np.uint32),
+        "class": np.array([0, 4, 255], dtype=np.uint8),
+        "object": np.array([0, 1, 65535], dtype=np.uint16),
+    }
+    write_profile(tmp_path / "a.parquet", columns, '{"a": "ä"}')
+    back, metadata = read_profile(tmp_path / "a.parquet")
+    assert metadata == '{"a": "ä"}'
+    for name, values in columns.items():
+        assert back[name].dtype == values.dtype
+        assert (back[name] == values).all()
+
+
+def test_name_follows_what_is_asked_for(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = load_workload(str(GOOD / "full-gups.yaml"))
+    request = record_request(workload, machine, 8)
+    path = profile_path(Path("p"), workload.name, request)
+    assert path == profile_path(Path("p"), workload.name, dict(reversed(request.items())))
+    assert path != profile_path(Path("p"), workload.name, {**request, "seed": 8})
+    assert path != profile_path(Path("p"), workload.name, record_request(workload, machine, 4))
+    monkeypatch.setattr(profile, "version", lambda: "another")
+    assert path != profile_path(Path("p"), workload.name, request)
+
+
+def test_cache_is_scaled_with_the_footprint(machine: Machine) -> None:
+    gups = load_workload(str(GOOD / "full-gups.yaml"))
+    assert record_request(gups, machine, 8)["llc_bytes"] == 8 * 2**20 * 16 // 1024
+    pagerank = load_workload(str(GOOD / "full-pagerank.yaml"))
+    assert record_request(pagerank, machine, 4)["llc_bytes"] == machine.llc_bytes // 256
+    minimal = load_workload(str(GOOD / "minimal.yaml"))
+    assert record_request(minimal, machine, 4)["llc_bytes"] == machine.llc_bytes
+
+
+def test_failed_write_leaves_nothing_and_the_run_goes_on(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full_disk(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pq, "write_table", full_disk)
+    said: list[str] = []
+    workload = load_workload(str(GOOD / "minimal.yaml"))
+    loaded = profile_for(workload, machine, None, tmp_path, said.append)
+    assert loaded.footprint_bytes > 0
+    assert "No space left on device" in said[-1]
+    assert list(tmp_path.iterdir()) == []
