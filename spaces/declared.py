@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from tiertune.document import Path as Place
 from tiertune.mistakes import shown
 from tiertune.nearest import nearest
-from tiertune.spaces.definition import KnobRange, Space, Value
 
 if TYPE_CHECKING:
-    from tiertune.engine import KnobInfo
+    from tiertune.engine import KnobInfo, Value
+    from tiertune.spaces.definition import KnobRange, Space
 
 _TYPES = {"int": "a whole number", "float": "a number", "bool": "a switch", "choice": "a word"}
 

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from tiertune.document import Path as Place
 from tiertune.fields import Flag, Name, Number, Text
 from tiertune.files import Strict, find, load, sentence
+from tiertune.spaces.declared import mistakes_against_engine
 
 if TYPE_CHECKING:
     from tiertune.engine import KnobInfo
@@ -120,8 +121,6 @@ def load_space(name_or_path: str, base: Path | None = None) -> Space:
 
     Every knob is checked against what the engine declares for the system.
     """
-    from tiertune.spaces.declared import mistakes_against_engine
-
     return load(Space, find("spaces", name_or_path, base), mistakes_against_engine)
 
 

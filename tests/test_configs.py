@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,15 @@ def test_cells_are_all_scenarios_with_all_systems() -> None:
     assert [cell.scenario.page_bytes for cell in cells] == [4096, 4096, 2 * 2**20, 2 * 2**20]
     assert cells[0].scenario.contention[0].read_gbps == 10
     assert [cell.space.name for cell in cells] == ["full", "hemem"] * 2
+
+
+def test_a_loaded_campaign_stays_what_it_was(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "tests/configs/good", tmp_path / "good")
+    campaign = load("campaign", tmp_path / "good/campaign/full.yaml")
+    (cell, *_) = campaign.cells()
+    (tmp_path / "good/machine/full.yaml").write_text("name: changed", encoding="utf-8")
+    assert campaign.machine(campaign.scenarios[0].machine).name == "full"
+    assert campaign.workload(cell.scenario.workload).name == "full-gups"
 
 
 def test_schemas_are_json() -> None:

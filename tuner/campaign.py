@@ -143,6 +143,10 @@ class Campaign(Strict):
     workers: Integer = Field(default=1, ge=1, le=256, description="trials that run at the same time")
 
     _folder: Path = PrivateAttr(default=Path())
+    # Read once, so that a campaign stays what it was when its files change under it.
+    _workloads: dict[str, Workload] = PrivateAttr(default_factory=dict)
+    _machines: dict[str, Machine] = PrivateAttr(default_factory=dict)
+    _spaces: dict[str, Space] = PrivateAttr(default_factory=dict)
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Scenarios and systems are there once."""
@@ -167,15 +171,21 @@ class Campaign(Strict):
 
     def workload(self, name_or_path: str) -> Workload:
         """The workload that a scenario names; paths are relative to the campaign's file."""
-        return load_workload(name_or_path, self._folder)
+        if name_or_path not in self._workloads:
+            self._workloads[name_or_path] = load_workload(name_or_path, self._folder)
+        return self._workloads[name_or_path]
 
     def machine(self, name_or_path: str) -> Machine:
         """The machine that a scenario names; paths are relative to the campaign's file."""
-        return load_machine(name_or_path, self._folder)
+        if name_or_path not in self._machines:
+            self._machines[name_or_path] = load_machine(name_or_path, self._folder)
+        return self._machines[name_or_path]
 
     def space(self, name_or_path: str) -> Space:
         """The space that a system entry names; paths are relative to the campaign's file."""
-        return load_space(name_or_path, self._folder)
+        if name_or_path not in self._spaces:
+            self._spaces[name_or_path] = load_space(name_or_path, self._folder)
+        return self._spaces[name_or_path]
 
     def document(self) -> dict[str, Any]:
         """The campaign as resolved: presets and defaults written out, paths absolute.
