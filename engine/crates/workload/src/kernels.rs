@@ -19,6 +19,8 @@ pub struct GraphObject {
     pub sweeps: bool,
     /// Whether the graph's construction fills it.
     pub built: bool,
+    /// Whether a pass accesses it once for each vertex, rather than once for each edge.
+    pub per_vertex: bool,
     /// Size in bytes for a number of vertices and of stored directed edges.
     pub bytes: fn(u64, u64) -> u64,
 }

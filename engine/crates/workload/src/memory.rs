@@ -37,11 +37,25 @@ pub struct ObjectSpec {
     pub built: bool,
 }
 
+/// What the operations of a phase count; they grow with it when a profile is carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Edges of a graph.
+    Edges,
+    /// Vertices of a graph.
+    Vertices,
+    /// Updates of a table.
+    Updates,
+}
+
 /// A stretch of work that a profile reports under one name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
     /// Name in profiles.
     pub name: String,
+    /// What one operation is.
+    pub unit: Unit,
     /// Nanoseconds of computing per operation with all data in the private caches.
     pub cpu_ns_per_op: f64,
     /// Whether the recorder may cut the phase into several slices.

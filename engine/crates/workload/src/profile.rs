@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::class::AccessClass;
-use crate::memory::Layout;
+use crate::memory::{Layout, Unit};
 use crate::record::RecordRequest;
 
 /// Version of the columns and of the metadata below; profiles of another version are refused.
@@ -51,6 +51,8 @@ impl ObjectInfo {
 pub struct SliceInfo {
     /// Phase that the slice belongs to.
     pub phase: String,
+    /// What one operation is.
+    pub unit: Unit,
     /// Operations done in the slice.
     pub ops: u64,
     /// Nanoseconds of computing per operation with all data in the private caches.

@@ -19,15 +19,21 @@ struct Cell {
     touches: u32,
 }
 
+/// A line and whether it was stored to.
+#[derive(Debug, Clone, Copy)]
+struct LastLine {
+    line: u32,
+    dirty: bool,
+}
+
 /// An object as the recorder sees it.
 #[derive(Debug)]
 struct Object {
     spec: ObjectSpec,
     first_line: u32,
-    /// The line touched last and whether it was stored to: what the first-level cache always keeps of a
+    /// The lines touched last, by streams and by all other classes: what the first-level cache always keeps of a
     /// stream, however small the modelled caches are scaled.
-    last_line: u32,
-    last_dirty: bool,
+    last: [LastLine; 2],
     /// Read counts of each line over the whole run, streams left out; empty unless laid out by vertices.
     line_reads: Vec<u32>,
     /// When the object was first touched, as a running number.
@@ -164,6 +170,7 @@ impl Recorder {
         }
         self.slices.push(SliceInfo {
             phase: phase.name.clone(),
+            unit: phase.unit,
             ops: self.ops,
             cpu_ns_per_op: phase.cpu_ns_per_op,
             accesses: self.accesses,
@@ -180,8 +187,7 @@ impl Recorder {
     /// An access to another line than the object's last one (or the first store to that).
     fn reach_caches(&mut self, number: usize, line: u32, store: bool, class: AccessClass) {
         let object = &mut self.objects[number];
-        object.last_line = line;
-        object.last_dirty = store;
+        object.last[usize::from(class == AccessClass::Stream)] = LastLine { line, dirty: store };
         if self.cache.private_hit(line, store, class) {
             return;
         }
@@ -226,8 +232,10 @@ impl Memory for Recorder {
         self.objects.push(Object {
             spec: spec.clone(),
             first_line,
-            last_line: NO_LINE,
-            last_dirty: false,
+            last: [LastLine {
+                line: NO_LINE,
+                dirty: false,
+            }; 2],
             line_reads: vec![0; counted],
             touched: None,
         });
@@ -240,7 +248,7 @@ impl Memory for Recorder {
         let number = object.0 as usize;
         let object = &self.objects[number];
         let line = object.first_line + (offset as u64 / LINE_BYTES) as u32;
-        if object.last_line != line {
+        if object.last[usize::from(class == AccessClass::Stream)].line != line {
             self.reach_caches(number, line, false, class);
         }
     }
@@ -251,7 +259,8 @@ impl Memory for Recorder {
         let number = object.0 as usize;
         let object = &self.objects[number];
         let line = object.first_line + (offset as u64 / LINE_BYTES) as u32;
-        let same = object.last_line == line && object.last_dirty;
+        let last = object.last[usize::from(class == AccessClass::Stream)];
+        let same = last.line == line && last.dirty;
         self.cell(line, class).stores += 1;
         if !same {
             self.reach_caches(number, line, true, class);

@@ -8,8 +8,8 @@ use crate::cache::LINE_BYTES;
 use crate::class::AccessClass;
 use crate::graph::GraphKind;
 use crate::law::{expected_degree_cv2, expected_edges, filtered_line_cv2};
-use crate::memory::Layout;
-use crate::profile::{GraphInfo, ObjectInfo, PAGE_BYTES, Profile};
+use crate::memory::{Layout, Unit};
+use crate::profile::{GraphInfo, Metadata, ObjectInfo, PAGE_BYTES, Profile};
 use crate::record::RecordRequest;
 
 /// Scales whose address ranges make sense: 2^36 vertices with degree 16 are 4 TB of neighbours.
@@ -73,13 +73,16 @@ pub(super) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
     for (position, number) in order.iter().enumerate() {
         place[*number] = position;
     }
-    let ops_factor = target.edges as f64 / graph.edges as f64;
+    let factor = |unit: Unit| match unit {
+        Unit::Vertices => factor_of(graph.vertices, target.vertices),
+        Unit::Edges | Unit::Updates => factor_of(graph.edges, target.edges),
+    };
     let mut slices: Vec<ReplaySlice> = metadata
         .slices
         .iter()
         .map(|slice| ReplaySlice {
             phase: slice.phase.clone(),
-            ops: slice.ops as f64 * ops_factor,
+            ops: slice.ops as f64 * factor(slice.unit),
             cpu_ns_per_op: slice.cpu_ns_per_op,
             streams: Vec::new(),
         })
@@ -100,7 +103,9 @@ pub(super) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         for (sum, weight) in growth.after.iter_mut().zip(&weights) {
             *sum += weight * stream.weight;
         }
-        let ops = metadata.slices[stream.slice].ops as f64;
+        // What grows with the vertices gets rarer per edge, as duplicate edges get rarer in larger graphs.
+        let slice = &metadata.slices[stream.slice];
+        let ops = slice.ops as f64 * factor(slice.unit) / factor(unit(metadata, stream));
         slices[stream.slice].streams.push(ReplayStream {
             object: place[stream.object],
             class: stream.class,
@@ -133,6 +138,21 @@ pub(super) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         repeat: spec.runs,
         notes,
     })
+}
+
+/// With what the accesses of a stream grow.
+fn unit(metadata: &Metadata, stream: &Stream) -> Unit {
+    let name = &metadata.objects[stream.object].name;
+    let Some(object) = metadata.request.graph_objects().iter().find(|known| known.name == name) else {
+        return Unit::Edges;
+    };
+    let grows_with_edges = (object.bytes)(1, 1 << 20) > (object.bytes)(1, 0);
+    let swept = stream.class == AccessClass::Stream && !grows_with_edges;
+    if object.per_vertex || swept {
+        Unit::Vertices
+    } else {
+        Unit::Edges
+    }
 }
 
 /// Whether the page weights of a stream depend on the page size and on the skew of the graph.
@@ -231,6 +251,10 @@ fn target_variation(object: &ObjectInfo, stream: &Stream, growth: &Growth, page_
     (recorded * growth.curve.ratio(together.max(1.0))).min(whole)
 }
 
+fn factor_of(recorded: u64, target: u64) -> f64 {
+    target as f64 / recorded as f64
+}
+
 fn gigabytes(bytes: u64) -> String {
     if bytes >= 1_000_000_000 {
         format!("{:.2} GB", bytes as f64 / 1e9)
@@ -262,12 +286,13 @@ fn size_notes(
             gigabytes(footprint),
         ),
         format!(
-            "Work grows with the stored edges, by {:.1}; the share of each level and phase stays as recorded.",
-            target.edges as f64 / graph.edges as f64
+            "Work on edges grows by {:.1}, work on vertices by {:.1}; the share of each level stays as recorded.",
+            factor_of(graph.edges, target.edges),
+            factor_of(graph.vertices, target.vertices),
         ),
     ];
     let mut kept = format!(
-        "Memory reads and write-backs per operation ({:.3} and {:.3} on average) are kept, because the last-level cache \
+        "Memory reads and write-backs per edge or vertex ({:.3} and {:.3} per operation on average) are kept, because the last-level cache \
          was scaled with the footprint, to {} bytes",
         metadata.total_reads as f64 / ops,
         metadata.total_writebacks as f64 / ops,
@@ -285,10 +310,11 @@ fn size_notes(
     let levels_apart = f64::from(scale - recorded_scale) / mean_degree.log2();
     let off = (levels_apart - levels_apart.round()).abs();
     if matches!(&metadata.request, RecordRequest::Bc(request) if request.graph == GraphKind::Uniform) && off > 0.1 {
+        let period = mean_degree.log2();
+        let alike = f64::from(scale) - period * (f64::from(scale - recorded_scale) / period).round();
         notes.push(format!(
-            "A uniform graph of mean degree {mean_degree:.0} has its levels filled alike only every {:.1} doublings; {} doublings \
-             shift how work is shared between levels, which is not corrected.",
-            mean_degree.log2(),
+            "A uniform graph of mean degree {mean_degree:.0} fills its levels alike only every {period:.1} doublings; {} doublings \
+             shift how work is shared between levels, which is not corrected: a recording at scale {alike:.0} would match.",
             scale - recorded_scale
         ));
     }
@@ -305,16 +331,31 @@ fn object_note(object: &ObjectInfo, growth: &Growth, page_bytes: u64) -> Option<
         return None;
     }
     let (before, after) = (variation(&growth.before).sqrt(), variation(&growth.after).sqrt());
+    let averaged = page_bytes / PAGE_BYTES;
+    let why = if object.layout == Layout::Vertices {
+        format!(
+            "single elements vary more by a factor of {:.2} (squared), and a page averages {averaged} times the elements",
+            growth.skew
+        )
+    } else {
+        let together = averaged as f64 / growth.skew;
+        let rule = if together < 1.0 {
+            "finer than recorded, so recorded weights are kept"
+        } else {
+            "measured by putting pages together"
+        };
+        format!(
+            "lists are longer by a factor of {:.2}, so a page holds as many lists as {together:.2} recorded pages ({rule})",
+            growth.skew
+        )
+    };
     let mut note = format!(
-        "{}: {} recorded pages of 4 KiB stand for {} pages of {} KiB; the squared variation of single elements grows by \
-         {:.2}, a page averages {} times the elements; coefficient of variation between pages over the run {before:.3} -> \
-         {after:.3}.",
+        "{}: {} recorded pages of 4 KiB stand for {} pages of {} KiB; {why}; coefficient of variation between pages over \
+         the run {before:.3} -> {after:.3}.",
         object.name,
         page_count(object),
         growth.bytes.div_ceil(page_bytes),
         page_bytes >> 10,
-        growth.skew,
-        page_bytes / PAGE_BYTES,
     );
     let unreached = growth.unreached / growth.before.iter().sum::<f64>();
     if unreached > 0.0 {

@@ -5,7 +5,7 @@ use tiertune_policy::CounterRng;
 use super::GraphObject;
 use crate::class::AccessClass;
 use crate::graph::Graph;
-use crate::memory::{Array, Layout, Memory, Phase};
+use crate::memory::{Array, Layout, Memory, Phase, Unit};
 
 /// What one operation is.
 pub const OP_MEANING: &str = "one edge examined (forward or backward), or one vertex entry set up or normalised";
@@ -39,6 +39,7 @@ const fn vertex_array(name: &'static str, element_bytes: u32, bytes: fn(u64, u64
         layout: Layout::Vertices,
         sweeps: false,
         built: false,
+        per_vertex: false,
         bytes,
     }
 }
@@ -54,7 +55,10 @@ pub const OBJECTS: [GraphObject; 8] = [
         layout: Layout::Lists,
         ..vertex_array("neighbours", 4, |_, edges| 4 * edges)
     },
-    vertex_array("scores", 4, |vertices, _| 4 * vertices),
+    GraphObject {
+        per_vertex: true,
+        ..vertex_array("scores", 4, |vertices, _| 4 * vertices)
+    },
     vertex_array("path_counts", 8, |vertices, _| 8 * vertices),
     GraphObject {
         layout: Layout::Lists,
@@ -100,6 +104,7 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
     for (turn, source) in sources.iter().enumerate() {
         memory.phase(Phase {
             name: "clear".to_owned(),
+            unit: Unit::Vertices,
             cpu_ns_per_op: CLEAR_NS,
             divisible: false,
         });
@@ -122,6 +127,7 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
             let depth = levels.len() as i32 - 1;
             memory.phase(Phase {
                 name: format!("forward {depth}"),
+                unit: Unit::Edges,
                 cpu_ns_per_op: FORWARD_NS,
                 divisible: true,
             });
@@ -153,6 +159,7 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
 
         memory.phase(Phase {
             name: "clear".to_owned(),
+            unit: Unit::Vertices,
             cpu_ns_per_op: CLEAR_NS,
             divisible: false,
         });
@@ -163,6 +170,7 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
             let name = format!("backward {}", level + 1);
             memory.phase(Phase {
                 name,
+                unit: Unit::Edges,
                 cpu_ns_per_op: BACKWARD_NS,
                 divisible: true,
             });
@@ -190,6 +198,7 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
 
     memory.phase(Phase {
         name: "normalise".to_owned(),
+        unit: Unit::Vertices,
         cpu_ns_per_op: NORMALISE_NS,
         divisible: false,
     });

@@ -3,7 +3,7 @@
 use tiertune_policy::CounterRng;
 
 use crate::class::AccessClass;
-use crate::memory::{Layout, Memory, ObjectSpec, Phase};
+use crate::memory::{Layout, Memory, ObjectSpec, Phase, Unit};
 
 /// What one operation is.
 pub const OP_MEANING: &str = "one update (a load, an addition and a store)";
@@ -121,6 +121,7 @@ pub fn run<M: Memory>(
         let start = shape.hot_start(&moves[..phase]);
         memory.phase(Phase {
             name: phase_name(phase),
+            unit: Unit::Updates,
             cpu_ns_per_op: UPDATE_NS,
             divisible: true,
         });

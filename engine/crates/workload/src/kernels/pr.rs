@@ -3,7 +3,7 @@
 use super::GraphObject;
 use crate::class::AccessClass;
 use crate::graph::Graph;
-use crate::memory::{Array, Layout, Memory, Phase};
+use crate::memory::{Array, Layout, Memory, Phase, Unit};
 
 /// What one operation is.
 pub const OP_MEANING: &str = "one edge gathered, or one vertex entry set up";
@@ -23,6 +23,7 @@ const fn swept(name: &'static str, element_bytes: u32, bytes: fn(u64, u64) -> u6
         layout: Layout::Positional,
         sweeps: true,
         built: false,
+        per_vertex: true,
         bytes,
     }
 }
@@ -57,6 +58,7 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, iterations: u32) -> Vec<f32>
 
     memory.phase(Phase {
         name: "set up".to_owned(),
+        unit: Unit::Vertices,
         cpu_ns_per_op: SETUP_NS,
         divisible: false,
     });
@@ -73,6 +75,7 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, iterations: u32) -> Vec<f32>
         let name = format!("iteration {iteration}");
         memory.phase(Phase {
             name,
+            unit: Unit::Edges,
             cpu_ns_per_op: ITERATION_NS,
             divisible: true,
         });
