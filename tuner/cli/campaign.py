@@ -30,9 +30,10 @@ Extend = Annotated[
 def demo(
     results: Results = RESULTS, name: Name = None, dry_run: DryRun = False, as_json: Json = False
 ) -> None:
-    """Tune HeMem for a real graph computation on a modelled server, and report.
+    """Tune HeMem for a graph computation, under 3 minutes.
 
-    Records the computation here, searches, proves the winner on fresh seeds. Under 3 minutes.
+    Records the computation here, searches on a modelled server, proves the
+    winner on fresh seeds and writes a report.
 
     \b
     Examples:
@@ -51,7 +52,9 @@ def tune(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Run a campaign: search, validation on fresh seeds, report. Started before, it goes on.
+    """Run a campaign: search, fresh-seed validation, report.
+
+    A campaign that was started before goes on where it was.
 
     \b
     Examples:
@@ -68,7 +71,9 @@ def resume(
     extend: Extend = False,
     as_json: Json = False,
 ) -> None:
-    """Go on with a campaign that was stopped or killed; finished trials are kept.
+    """Go on with a campaign that was stopped or killed.
+
+    Finished trials are kept; the rest comes out as it would have.
 
     \b
     Example:
@@ -123,7 +128,9 @@ def _run(campaign: Campaign, plan: CampaignPlan, results: Path, extend: bool) ->
                 _keep_campaign(campaign, plan, results)
             watcher(event)
 
-        tune(plan, results, backend, listener, extend=extend, mirror=_mirror(campaign, plan, results, watcher))
+        tune(
+            plan, results, backend, listener, extend=extend, mirror=_mirror(campaign, plan, results, watcher)
+        )
 
 
 def _mirror(

@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 @guarded
 def list_names(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: Json = False) -> None:
-    """List systems, workloads, machines, campaigns or spaces.
+    """List systems, workloads, machines, campaigns, spaces.
 
     \b
     Examples:
@@ -59,7 +59,7 @@ def show(
     every: Annotated[bool, typer.Option("--all", help="Also knobs that campaigns do not search.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show a system: its knobs, or a config in the system's own names.
+    """Show a system's knobs, or a config in its native names.
 
     \b
     Examples:

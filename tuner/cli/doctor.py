@@ -45,7 +45,9 @@ def doctor(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port that the MLflow pages would use.")] = 5000,
     as_json: Json = False,
 ) -> None:
-    """Check this machine: Python, engine, packages, memory, disk, tracking.
+    """Check what this machine is ready for.
+
+    Python, engine, packages, memory, disk, results, tracking, port.
 
     \b
     Ends with 0 when everything needed is there, 3 when something is missing.

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiertune.tuner.cli.failures import guarded
-from tiertune.tuner.cli.options import RESULTS, Json, Machine, Results, Threads
+from tiertune.tuner.cli.options import RESULTS, Json, MachineName, Results, Threads
 
 if TYPE_CHECKING:
-    from tiertune.engine import MetricInfo
+    from tiertune.engine import MetricInfo, SystemInfo
+    from tiertune.machines.definition import Machine
+    from tiertune.workloads.definition import Workload
 
 MAX_SEEDS = 10_000
 
@@ -30,7 +32,7 @@ class Mode(StrEnum):
 def run(
     system: Annotated[str, typer.Argument(help="A system of `tiertune list systems`.")],
     workload: Annotated[str, typer.Option("--workload", "-w", help="Workload: a name or a file.")],
-    machine: Machine,
+    machine: MachineName,
     knob: Annotated[
         list[str] | None,
         typer.Option("--knob", "-k", metavar="NAME=VALUE", help="Set one knob; may be repeated."),
@@ -49,17 +51,19 @@ def run(
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """Evaluate one config of a system and print its metrics, medians over the seeds.
+    """Evaluate one config of a system: metrics, medians over seeds.
 
     \b
     Examples:
-      tiertune run hemem -w bc-kron -m dimes-numa
-      tiertune run hemem -w bc-kron -m dimes-numa -k read_hot_threshold=2 --seeds 1-5
-      tiertune run notier -w bc-kron -m dimes-numa --ratio 1:4 --json
+      tiertune run hemem -w bc-kron -m skx-numa
+      tiertune run hemem -w gups -m skx-numa -k read_hot_threshold=2 --seeds 1-5
+      tiertune run notier -w bc-kron -m skx-numa --ratio 1:4 --json
     """
     from tiertune import engine
     from tiertune.adapters.registry import adapter_for
+    from tiertune.files import InputError
     from tiertune.machines.definition import load_machine
+    from tiertune.tuner.campaign import fit_mistake
     from tiertune.tuner.cli.configs import read_config
     from tiertune.tuner.cli.failures import say
     from tiertune.units import fast_tier_bytes
@@ -73,8 +77,12 @@ def run(
     checked("--ratio", ratio)
     model = load_machine(machine)
     definition = load_workload(workload)
+    check_fit(adapter.info, definition, model, threads, page_bytes, ratio)
     profile = profile_for(definition, model, threads, results / "profiles", say, page_bytes=page_bytes)
     described = profile.describe()
+    misfit = fit_mistake(int(described["footprint_bytes"]), ratio, page_bytes, model)
+    if misfit:
+        raise InputError(f"--ratio: {misfit}")
     request = {
         "machine": model.document(),
         "system": system,
@@ -111,6 +119,36 @@ def run(
         print_json(document)
     else:
         _print(document, engine.metrics())
+
+
+def check_fit(
+    system: SystemInfo, workload: Workload, machine: Machine, threads: int | None, page_bytes: int, ratio: str
+) -> None:
+    """Raises `InputError` where these cannot run together, before anything is recorded for them."""
+    from tiertune.files import InputError
+    from tiertune.tuner.campaign import fit_mistake
+    from tiertune.units import format_size
+
+    if page_bytes not in system.page_bytes:
+        near = min(system.page_bytes, key=lambda size: abs(size - page_bytes))
+        raise InputError(
+            f"--page-size: {format_size(page_bytes)} is not a page size of {system.name};"
+            f" the nearest valid size is {format_size(near)}"
+        )
+    streams = workload.sim.streams
+    if streams is not None and threads not in (None, workload.threads):
+        raise InputError(
+            f"--threads: {threads} is not what the streams of {workload.name} add up to;"
+            f" the valid value is {workload.threads}"
+        )
+    if (threads or workload.threads) > machine.cores:
+        raise InputError(
+            f"--threads: {threads or workload.threads} is more than the cores of {machine.name};"
+            f" the largest valid value is {machine.cores}"
+        )
+    misfit = streams and fit_mistake(streams.footprint_bytes, ratio, page_bytes, machine)
+    if misfit:
+        raise InputError(f"--ratio: {misfit}")
 
 
 def medians(runs: list[Mapping[str, float]]) -> dict[str, float]:

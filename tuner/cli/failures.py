@@ -73,8 +73,9 @@ def sentence(error: Exception) -> str:
 
 
 def say(text: str) -> None:
-    """One line or more on standard error."""
-    print(f"tiertune: {text}", file=sys.stderr)
+    """On standard error, every line marked as ours."""
+    for line in text.splitlines():
+        print(f"tiertune: {line}", file=sys.stderr)
 
 
 def _engine_missing(error: Exception) -> bool:

@@ -18,6 +18,6 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done,
 Threads = Annotated[
     int | None, typer.Option(min=1, max=4096, help="Threads of the workload; its own number by default.")
 ]
-Machine = Annotated[str, typer.Option("--machine", "-m", help="Machine: a name or a file.")]
+MachineName = Annotated[str, typer.Option("--machine", "-m", help="Machine: a name or a file.")]
 
 RESULTS = Path("results")

@@ -7,24 +7,25 @@ from typing import Annotated
 import typer
 
 from tiertune.tuner.cli.failures import guarded
-from tiertune.tuner.cli.options import RESULTS, Json, Machine, Results, Threads
+from tiertune.tuner.cli.options import RESULTS, Json, MachineName, Results, Threads
 
 
 @guarded
 def record(
     workload: Annotated[str, typer.Argument(help="Workload: a name or a file.")],
-    machine: Machine,
+    machine: MachineName,
     threads: Threads = None,
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """Record a workload's access profile for a machine, or say that it is recorded already.
+    """Record a workload's access profile for a machine.
 
-    Campaigns do this by themselves; use it to look at what a recording holds and what was scaled.
+    Campaigns do this by themselves; use it to see what was scaled and how.
+    A recording that is there already is read back.
 
     \b
     Example:
-      tiertune record bc-kron -m dimes-numa
+      tiertune record bc-kron -m skx-numa
     """
     from tiertune.machines.definition import load_machine
     from tiertune.tuner.cli.failures import say

@@ -21,7 +21,9 @@ def report(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the report as Markdown.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write report.html and report.json of a campaign from its journal.
+    """Write the report of a campaign from its journal.
+
+    Makes report.html and report.json beside it, also while it still runs.
 
     \b
     Examples:
@@ -53,7 +55,7 @@ def ui(
     ] = 5000,
     as_json: Json = False,
 ) -> None:
-    """Print the command that opens MLflow's pages on the results.
+    """Print the command that opens the MLflow pages.
 
     \b
     Example:

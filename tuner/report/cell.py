@@ -33,6 +33,8 @@ def build_cell(
     key: str,
     scenario: Scenario,
     system: str,
+    workload: str,
+    machine: str,
     objective: Objective,
     *,
     generation: int,
@@ -52,8 +54,8 @@ def build_cell(
     return Cell(
         id=key,
         system=system,
-        workload=_short(scenario.workload),
-        machine=_short(scenario.machine),
+        workload=workload,
+        machine=machine,
         ratio=scenario.ratio,
         threads=threads,
         page_bytes=scenario.page_bytes,
@@ -249,8 +251,3 @@ def _median(rows: Sequence[Row], metric: str) -> float | None:
         row.metrics[metric] for row in rows if metric in row.metrics and math.isfinite(row.metrics[metric])
     ]
     return median(values) if values else None
-
-
-def _short(name_or_path: str) -> str:
-    """The name of a file where a scenario holds its path."""
-    return name_or_path.rsplit("/", 1)[-1].removesuffix(".yaml").removesuffix(".yml")

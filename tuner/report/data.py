@@ -17,7 +17,7 @@ NOTES = "notes of "
 
 NOT_MEASURED = (
     "Real hardware: every number comes from the modelled machine; its file has the source of each figure.",
-    "Other inputs, ratios, thread counts and machines than those above: a tuned configuration may lose there.",
+    "Other inputs, ratios, thread counts and machines than those above: a tuned config may lose there.",
     "What the search left out: knobs that the campaign does not name kept their declared defaults.",
 )
 
@@ -113,6 +113,8 @@ def _cell(
         key,
         first.trial.scenario,
         first.trial.system,
+        contents["workload"]["name"],
+        contents["machine"]["name"],
         Objective(metric["name"], metric["direction"]),
         generation=claim.generation,
         budget_trials=int(claim.document["campaign"]["budget"]["trials"]),

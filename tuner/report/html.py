@@ -52,9 +52,10 @@ def render_html(report: Report) -> str:
         number=numbers.number,
         exact=numbers.exact,
         csv_address=_csv_address,
-        metric_words=lambda m: metric_words(m.name, m.unit),
+        metric_words=lambda metric: metric_words(metric.name, metric.unit),
+        metric_name=lambda metric: metric_words(metric.name, metric.unit).removesuffix(f" ({metric.unit})"),
     )
-    environment.globals.update(quantity=numbers.quantity, change=numbers.change)
+    environment.globals.update(quantity=numbers.quantity, pair=numbers.pair, change=numbers.change)
     figures = {cell.id: _figures(cell, f"c{index}") for index, cell in enumerate(report.cells, start=1)}
     return environment.get_template("report.html.j2").render(report=report, figures=figures)
 
@@ -121,8 +122,8 @@ def _comparison_caption(cell: Cell) -> str:
 
 def _convergence_caption(cell: Cell) -> str:
     return (
-        "Every search trial, by where its configuration came from. The dashed line is the default as"
-        " measured in the search. Single runs flatter the best of them; the verdict rests on the validation seeds alone."
+        "Every search trial, by where its configuration came from. The dashed line is the default in the"
+        " search. Single runs flatter the best of them; the verdict rests on the validation seeds alone."
     )
 
 

@@ -36,6 +36,15 @@ def quantity(value: Value | None, unit: str) -> str:
     return f"{text} {unit}" if unit and value is not None else text
 
 
+def pair(default: float | None, tuned: float | None, unit: str) -> tuple[str, str, str]:
+    """Two values in one unit, and that unit; bytes in the binary unit that the larger one fills."""
+    size, shown = (1, unit)
+    if unit in ("B", "bytes"):
+        size, shown = binary_unit(max(abs(default or 0), abs(tuned or 0)))
+    first, second = (None if value is None else value / size for value in (default, tuned))
+    return number(first), number(second), shown
+
+
 def binary_unit(size_bytes: float) -> tuple[int, str]:
     """The largest binary unit that `size_bytes` fills, and its name."""
     for name, size in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):

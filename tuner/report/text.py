@@ -35,12 +35,11 @@ def _cell(cell: Cell) -> list[str]:
         "",
     ]
     if cell.metrics:
-        lines += ["| metric | default | tuned | change |", "|---|---:|---:|---:|"]
+        lines += ["| metric | default | tuned | unit | change |", "|---|---:|---:|---|---:|"]
         for row in cell.metrics:
-            default, tuned = (numbers.quantity(value, row.metric.unit) for value in (row.default, row.tuned))
-            lines.append(
-                f"| {row.metric.name} | {default} | {tuned} | {numbers.change(row.default, row.tuned)} |"
-            )
+            default, tuned, unit = numbers.pair(row.default, row.tuned, row.metric.unit)
+            change = numbers.change(row.default, row.tuned)
+            lines.append(f"| {row.metric.name} | {default} | {tuned} | {unit} | {change} |")
         lines.append("")
     changed = [knob for knob in cell.knobs if knob.changed]
     if changed:

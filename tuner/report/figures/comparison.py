@@ -39,7 +39,7 @@ def comparison(cell: Cell, name: str) -> str:
         values.set_yticks([0, 1], ["tuned", "default"])
         values.set_ylim(-0.85, 1.85)
         values.grid(axis="y", visible=False)
-        values.margins(x=0.12)
+        values.margins(x=0.18)
         values.set_xlabel(axis_label(cell))
 
         effect = cell.effect
@@ -55,7 +55,7 @@ def comparison(cell: Cell, name: str) -> str:
         ratios.set_yticks([0, 0.55], ["each seed", f"{effect.confidence:.0%} interval"])
         ratios.set_ylim(-0.4, 0.9)
         ratios.grid(axis="y", visible=False)
-        ratios.margins(x=0.12)
+        ratios.margins(x=0.18)
         ratios.set_xlabel("improvement over default (1 = the same)")
         title = "Default against tuned on validation seeds"
         return style.to_svg(

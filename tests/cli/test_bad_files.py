@@ -1,0 +1,57 @@
+"""Every wrong file through the command: exit code 2, its sentences on standard error, nothing written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.small import WORKLOAD, tiertune
+from tests.configs.corpus import KINDS, ROOT, files
+
+BAD = [(kind, path) for kind in KINDS for path in files("bad", kind)]
+
+CAMPAIGN_OF_A_SPACE = """\
+name: borrowed
+scenarios: [{{workload: {workload}, machine: skx-numa, ratio: "1:8"}}]
+systems: [{{system: hemem, space: {space}}}]
+budget: {{preset: paper}}
+"""
+
+
+def arguments(kind: str, path: Path, folder: Path) -> list[str]:
+    """The command that reads a file of `kind`."""
+    workload = folder / "small-workload.yaml"
+    workload.write_text(WORKLOAD)
+    if kind == "campaign":
+        return ["tune", str(path)]
+    if kind == "machine":
+        return ["run", "hemem", "--workload", str(workload), "--machine", str(path)]
+    if kind == "workload":
+        return ["run", "hemem", "--workload", str(path), "--machine", "skx-numa"]
+    campaign = folder / "borrowed.yaml"
+    campaign.write_text(CAMPAIGN_OF_A_SPACE.format(workload=workload, space=ROOT / path))
+    return ["tune", str(campaign)]
+
+
+def test_the_corpus_is_there() -> None:
+    assert len(BAD) >= 40
+    assert {kind for kind, _ in BAD} == set(KINDS)
+
+
+@pytest.mark.parametrize(("kind", "path"), BAD, ids=[f"{kind}-{path.stem}" for kind, path in BAD])
+def test_a_wrong_file_ends_with_2_and_its_sentences(
+    kind: str, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    results = tmp_path / "results"
+    refused = tiertune(*arguments(kind, path, tmp_path), "--results", results)
+    assert refused.exit_code == 2, refused.stderr
+    assert refused.stdout == ""
+    assert "Traceback" not in refused.stderr
+    assert not results.exists()
+    said = (ROOT / path).with_suffix(".expected").read_text(encoding="utf-8").splitlines()
+    if kind == "space":  # named in the sentence about the campaign that uses it
+        assert path.name in refused.stderr
+    else:
+        assert refused.stderr.splitlines() == [f"tiertune: {sentence}" for sentence in said]

@@ -1,0 +1,196 @@
+"""`tune`, `resume`, `report` and `ui` on a small campaign."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.small import CAMPAIGN, tiertune, write_small
+from tiertune.tuner.journal import Journal
+from tiertune.tuner.report.document import Report
+from tiertune.tuner.trial import Status
+
+TRIALS = 8 + 4 * 6 + 2 * 5
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the small campaign and, in `results`, what came of it."""
+    folder = tmp_path_factory.mktemp("tuned")
+    done = tiertune("tune", write_small(folder), "--results", folder / "results")
+    assert done.exit_code == 0, done.stderr
+    assert "default" in done.stdout
+    assert str(folder / "results" / "small" / "report.html") in done.stdout
+    return folder
+
+
+def rows(folder: Path) -> list[tuple[str, int, str, str]]:
+    with Journal(folder / "results" / "small" / "journal.sqlite", writer=False) as journal:
+        return [
+            (r.trial.purpose, r.trial.number, r.status.value, json.dumps(r.trial.config))
+            for r in journal.rows()
+        ]
+
+
+def test_a_campaign_leaves_journal_campaign_and_report(tuned: Path) -> None:
+    left = {
+        path.name for path in (tuned / "results" / "small").iterdir() if not path.name.startswith("journal.")
+    }
+    assert left == {"campaign.yaml", "report.html", "report.json"}
+    assert len(rows(tuned)) == TRIALS
+    assert {status for _, _, status, _ in rows(tuned)} == {"ok"}
+
+
+def test_the_report_on_file_is_the_one_printed(tuned: Path) -> None:
+    printed = tiertune("report", "small", "--results", tuned / "results", "--json")
+    assert printed.exit_code == 0
+    on_file = (tuned / "results" / "small" / "report.json").read_text()
+    assert printed.stdout == on_file
+    report = Report.model_validate_json(on_file)
+    assert report.complete
+    assert report.cells[0].workload == "small"
+    assert report.cells[0].threads == 4
+    assert len(report.cells[0].timelines) == 2
+
+
+def test_the_report_again_is_the_same_to_the_byte(tuned: Path) -> None:
+    html = tuned / "results" / "small" / "report.html"
+    before = html.read_bytes()
+    assert tiertune("report", "small", "--results", tuned / "results").exit_code == 0
+    assert html.read_bytes() == before
+
+
+def test_markdown(tuned: Path) -> None:
+    printed = tiertune("report", tuned / "small.yaml", "--results", tuned / "results", "--markdown")
+    assert printed.exit_code == 0
+    assert printed.stdout.startswith("# hemem on small")
+
+
+def test_a_finished_campaign_is_not_run_again(tuned: Path) -> None:
+    before = rows(tuned)
+    again = tiertune("resume", "small", "--results", tuned / "results", "--json")
+    assert again.exit_code == 0
+    assert rows(tuned) == before
+    document = json.loads(again.stdout)
+    assert document["complete"]
+    assert set(document["cells"][0]["config"]) >= {"read_hot_threshold", "sampling_period"}
+
+
+def test_equal_campaigns_make_equal_trials_under_another_name(tuned: Path) -> None:
+    other = tiertune("tune", tuned / "small.yaml", "--results", tuned / "results", "--name", "twin", "--json")
+    assert other.exit_code == 0
+    with (
+        Journal(tuned / "results" / "small" / "journal.sqlite", writer=False) as first,
+        Journal(tuned / "results" / "twin" / "journal.sqlite", writer=False) as second,
+    ):
+        assert [r.metrics for r in first.rows()] == [r.metrics for r in second.rows()]
+
+
+def test_changed_settings_are_refused_and_change_nothing(tuned: Path) -> None:
+    changed = tuned / "changed.yaml"
+    changed.write_text(CAMPAIGN.replace("seed: 3", "seed: 4"))
+    before = (tuned / "results" / "small" / "campaign.yaml").read_text()
+    refused = tiertune("tune", changed, "--results", tuned / "results")
+    assert refused.exit_code == 2
+    assert "seed: 3 -> 4" in refused.stderr
+    assert "--name" in refused.stderr
+    assert (tuned / "results" / "small" / "campaign.yaml").read_text() == before
+
+
+def test_a_larger_budget_goes_on_with_extend(tmp_path: Path) -> None:
+    campaign = write_small(tmp_path)
+    assert tiertune("tune", campaign, "--results", tmp_path / "results").exit_code == 0
+    campaign.write_text(CAMPAIGN.replace("trials: 8", "trials: 10"))
+    assert tiertune("tune", campaign, "--results", tmp_path / "results").exit_code == 2
+    extended = tiertune("tune", campaign, "--results", tmp_path / "results", "--extend")
+    assert extended.exit_code == 0, extended.stderr
+    assert sum(purpose == "search" for purpose, *_ in rows(tmp_path)) == 10
+
+
+def test_dry_run_writes_nothing_and_says_what_it_would(tmp_path: Path) -> None:
+    plan = tiertune("tune", write_small(tmp_path), "--results", tmp_path / "results", "--dry-run", "--json")
+    assert plan.exit_code == 0
+    document = json.loads(plan.stdout)
+    assert document["trials"] == TRIALS
+    assert document["estimated_s"] is None
+    assert document["files"][1] == str(tmp_path / "results" / "small" / "journal.sqlite")
+    assert not (tmp_path / "results").exists()
+
+
+def test_dry_run_estimates_from_what_ran_here(tuned: Path) -> None:
+    plan = tiertune(
+        "tune", tuned / "small.yaml", "--results", tuned / "results", "--name", "x", "--dry-run", "--json"
+    )
+    document = json.loads(plan.stdout)
+    assert document["trials_done"] == 0
+    assert 0 < document["estimated_s"] < 600
+    words = tiertune("tune", tuned / "small.yaml", "--results", tuned / "results", "--dry-run")
+    assert f"in all {TRIALS} trials, {TRIALS} done before" in words.stdout
+
+
+def test_reports_of_nothing_name_what_there_is(tuned: Path) -> None:
+    missing = tiertune("report", "smal", "--results", tuned / "results")
+    assert missing.exit_code == 2
+    assert "did you mean 'small'?" in missing.stderr
+
+
+def test_ctrl_c_says_how_to_go_on_and_resume_does(tmp_path: Path) -> None:
+    """In a process of its own: a real signal, in the middle of the search."""
+    campaign = write_small(tmp_path)
+    campaign.write_text(CAMPAIGN.replace("trials: 8", "trials: 400").replace("workers: 2", "workers: 1"))
+    command = [
+        Path(sys.executable).with_name("tiertune"),
+        "tune",
+        campaign,
+        "--results",
+        tmp_path / "results",
+    ]
+    running = subprocess.Popen(
+        [str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    journal = tmp_path / "results" / "small" / "journal.sqlite"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and running.poll() is None:
+        if (
+            journal.is_file()
+            and (tmp_path / "results" / "small" / "campaign.yaml").is_file()
+            and len(rows(tmp_path)) > 3
+        ):
+            break
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    _, stderr = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert f"tiertune resume small --results {tmp_path / 'results'}" in stderr
+    assert "Traceback" not in stderr
+    done = [row for row in rows(tmp_path) if row[2] == Status.OK]
+    assert 3 <= len(done) < 400
+    partial = tiertune("report", "small", "--results", tmp_path / "results", "--json")
+    assert not json.loads(partial.stdout)["complete"]
+
+
+def test_mlflow_pages_have_a_command(tmp_path: Path) -> None:
+    nothing = tiertune("ui", "--results", tmp_path)
+    assert nothing.exit_code == 2
+    (tmp_path / "mlflow.sqlite").touch()
+    hint = tiertune("ui", "--results", tmp_path, "--port", "5055")
+    assert hint.exit_code == 0
+    assert "--host 127.0.0.1 --port 5055" in hint.stdout
+    assert f"sqlite:///{tmp_path / 'mlflow.sqlite'}" in hint.stdout
+    assert (
+        json.loads(tiertune("ui", "--results", tmp_path, "--json").stdout)["url"] == "http://127.0.0.1:5000"
+    )
+
+
+def test_a_results_folder_that_is_a_file_is_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("not a folder")
+    refused = tiertune("tune", write_small(tmp_path), "--results", tmp_path / "results")
+    assert refused.exit_code == 2
+    assert str(tmp_path / "results") in refused.stderr
+    assert "bug" not in refused.stderr

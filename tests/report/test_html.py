@@ -1,0 +1,160 @@
+"""The HTML: one file, nothing from elsewhere, every figure with its data, usable without sight or colour."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.report.example import example_report
+from tests.report.journal_example import write_journal
+from tiertune.tuner.report.document import Report
+from tiertune.tuner.report.files import write_report
+from tiertune.tuner.report.html import DRAWINGS, render_html
+
+VOID = {"meta", "link", "br", "hr", "img", "input", "area", "base", "col", "embed", "source", "track", "wbr"}
+IDREFS = {"aria-labelledby", "aria-describedby", "for", "data-copies"}
+
+
+class Page(HTMLParser):
+    """Tags in order, ids, references and text; complains about tags that do not match."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        opened = self.open.pop()
+        assert opened == tag, f"<{opened}> is closed by </{tag}>"
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def having(self, attribute: str) -> list[str]:
+        return [value for _, attributes in self.tags if (value := attributes.get(attribute)) is not None]
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["one cell", "two cells"])
+def made(request: pytest.FixtureRequest) -> tuple[Report, str]:
+    report = example_report(request.param)
+    return report, render_html(report)
+
+
+@pytest.fixture(scope="module")
+def page(made: tuple[Report, str]) -> Page:
+    return Page(made[1])
+
+
+def test_every_tag_is_closed(page: Page) -> None:
+    assert page.open == []
+
+
+def test_nothing_comes_from_elsewhere(made: tuple[Report, str], page: Page) -> None:
+    for attribute in ("src", "href", "action", "data", "poster", "srcset", "xlink:href"):
+        for address in page.having(attribute):
+            assert address.startswith(("#", "data:")), address
+    assert not re.search(r"https?://|//[a-z]+\.|@import|url\((?!#)", made[1])
+
+
+def test_ids_are_unique_and_references_hold(made: tuple[Report, str], page: Page) -> None:
+    ids = page.having("id")
+    assert len(ids) == len(set(ids))
+    references = {name for attribute in IDREFS for value in page.having(attribute) for name in value.split()}
+    references |= {address[1:] for address in page.having("href") if address.startswith("#")}
+    references |= set(re.findall(r"url\(#([^)]+)\)", made[1]))
+    assert references <= set(ids)
+
+
+def test_equal_reports_give_equal_bytes(made: tuple[Report, str]) -> None:
+    assert render_html(made[0]) == made[1]
+
+
+def test_every_figure_has_words_and_its_data(made: tuple[Report, str], page: Page) -> None:
+    report, text = made
+    figures = re.findall(r'<figure id="([^"]+)">(.*?)</figure>', text, flags=re.DOTALL)
+    assert len(figures) == len(DRAWINGS) * len(report.cells)
+    for name, figure in figures:
+        assert re.search(r"<title [^>]*>[^<]{10,}</title>", figure), name
+        assert re.search(r"<desc [^>]*>[^<]{20,}</desc>", figure), name
+        assert "<figcaption>" in figure
+        address = re.search(r'href="data:text/csv;base64,([^"]+)"', figure)
+        assert address is not None, name
+        rows = list(csv.reader(io.StringIO(base64.b64decode(address[1]).decode())))
+        assert len(rows) > 5
+        assert len({len(row) for row in rows}) == 1
+    assert page.having("download")
+
+
+def test_the_data_of_a_figure_is_that_of_the_report(made: tuple[Report, str]) -> None:
+    report, text = made
+    (first,) = re.findall(r'download="example-c1-comparison.csv" href="data:text/csv;base64,([^"]+)"', text)
+    rows = list(csv.DictReader(io.StringIO(base64.b64decode(first).decode())))
+    assert [int(row["seed"]) for row in rows] == [pair.seed for pair in report.cells[0].validation]
+    assert [float(row["tuned_runtime_s"]) for row in rows] == [
+        pair.tuned for pair in report.cells[0].validation
+    ]
+
+
+def test_words_from_files_cannot_become_markup(made: tuple[Report, str]) -> None:
+    assert "the engine refused: &lt;page&gt; &amp; tier" in made[1]
+    assert "&lt;paper input&gt;" in made[1]
+
+
+def test_headings_descend_one_level_at_a_time_and_landmarks_are_there(page: Page) -> None:
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    for landmark in ("header", "main", "footer"):
+        assert sum(tag == landmark for tag, _ in page.tags) == 1
+    assert ("html", {"lang": "en"}) in page.tags
+
+
+def test_no_colour_is_drawn_that_a_dark_page_would_hide(made: tuple[Report, str]) -> None:
+    for svg in re.findall(r"<svg class=\"figure\".*?</svg>", made[1], flags=re.DOTALL):
+        plain = re.sub(r"var\(--[a-z]+,#[0-9a-f]{6}\)", "", svg)
+        assert set(re.findall(r"#[0-9a-f]{6}\b", plain)) <= {"#000000"}
+        # Matplotlib's defaults (black text and lines) would not follow the page.
+        assert "stroke: #000000" not in plain
+
+
+def test_a_report_without_validation_still_renders(tmp_path: Path) -> None:
+    write_journal(tmp_path, until="search")
+    report, (html, json) = write_report(tmp_path)
+    assert not report.complete
+    text = html.read_text()
+    Page(text)
+    assert "This campaign has not finished" in text
+    assert Report.model_validate_json(json.read_text()) == report
+
+
+def test_writing_leaves_no_parts_behind(tmp_path: Path) -> None:
+    write_journal(tmp_path)
+    write_report(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} <= {
+        "journal.sqlite",
+        "journal.sqlite.lock",
+        "journal.sqlite-wal",
+        "journal.sqlite-shm",
+        "report.html",
+        "report.json",
+    }
