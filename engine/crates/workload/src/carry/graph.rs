@@ -24,6 +24,8 @@ struct Growth {
     /// Factor of the squared variation of single elements.
     skew: f64,
     curve: AggregationCurve,
+    /// Squared variation between recorded pages as the many lines give it, over that of the few pages themselves.
+    luck: f64,
     /// Read counts of all recorded pages, and of all bins after carrying, over the whole run.
     before: Vec<f64>,
     after: Vec<f64>,
@@ -65,6 +67,12 @@ pub(super) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         .filter(|stream| reshaped(&metadata.objects[stream.object], stream))
     {
         growths[stream.object].curve.add(&stream.pages);
+    }
+
+    if scale != recorded_scale {
+        for number in 0..growths.len() {
+            growths[number].luck = luck(&metadata.objects[number], number, &streams);
+        }
     }
 
     let mut order: Vec<usize> = (0..metadata.objects.len()).collect();
@@ -193,6 +201,7 @@ fn growth(
         bins,
         skew,
         curve: AggregationCurve::default(),
+        luck: 1.0,
         before: vec![0.0; page_count(object) as usize],
         after: vec![0.0; bins as usize],
         unreached: 0.0,
@@ -232,6 +241,24 @@ fn vertex_skew(profile: &Profile, number: usize, scale: u32) -> f64 {
     (model(scale) / here).powf(closeness)
 }
 
+/// The hubs of one permutation fall on a few hundred recorded pages as luck has it; the variation between the lines of
+/// the object, divided by the lines of a page, says what to expect of other permutations.
+fn luck(object: &ObjectInfo, number: usize, streams: &[Stream]) -> f64 {
+    let Some(line_cv2) = object.line_cv2 else { return 1.0 };
+    let mut pages = vec![0.0; page_count(object) as usize];
+    for stream in streams
+        .iter()
+        .filter(|stream| stream.object == number && reshaped(object, stream))
+    {
+        for (sum, value) in pages.iter_mut().zip(&stream.pages) {
+            *sum += value;
+        }
+    }
+    let found = variation(&pages);
+    let expected = line_cv2 / (PAGE_BYTES / LINE_BYTES) as f64;
+    if found > 0.0 { expected / found } else { 1.0 }
+}
+
 /// The squared variation between pages that this stream has at the target.
 fn target_variation(object: &ObjectInfo, stream: &Stream, growth: &Growth, page_bytes: u64) -> f64 {
     let recorded = variation(&stream.pages);
@@ -241,7 +268,7 @@ fn target_variation(object: &ObjectInfo, stream: &Stream, growth: &Growth, page_
         // Ids are permuted, so pages average independent elements. Counting noise does not grow with skew.
         let noise = stream.pages.len() as f64 / stream.weight;
         let excess = (recorded - noise).max(0.0);
-        return excess / together + recorded.min(noise) / page_factor;
+        return excess * growth.luck / together + recorded.min(noise) / page_factor;
     }
     // No page can be read more than whole: with a share f of all lines read, variation ends at 1/f - 1.
     let lines = stream.pages.len() as f64 * (PAGE_BYTES / LINE_BYTES) as f64;
