@@ -206,6 +206,17 @@ impl<'w> Driver<'w> {
         self.timeline.push(stretch);
     }
 
+    /// Recounts the page table; see [`Memory::check`].
+    ///
+    /// # Panics
+    /// When a count is off, which is a bug of the simulator.
+    pub fn assert_consistent(&self) {
+        let copying: Vec<u8> = self.migrator.copying().map(|c| c.request.to).collect();
+        if let Err(problem) = self.memory.check(&self.workload.objects, &copying) {
+            panic!("simulator bug: {problem}");
+        }
+    }
+
     /// The result after the last operation at `now`.
     #[must_use]
     pub fn finish(mut self, now: Nanos) -> RunResult {

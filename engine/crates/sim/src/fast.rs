@@ -124,6 +124,10 @@ impl<'w> Fast<'w> {
         loop {
             let working = progress.left.iter().any(|l| *l > 0.0 && l.is_finite());
             if end.is_some_and(|end| self.now >= end) || (end.is_none() && !working) {
+                if cfg!(debug_assertions) {
+                    self.driver.assert_consistent();
+                    self.assert_mass(phase, &progress);
+                }
                 return;
             }
             self.run_slice(phase, &mut progress, end);
@@ -202,6 +206,15 @@ impl<'w> Fast<'w> {
                         density.iter().zip(pages).map(|(d, n)| f64::from(*d) * f64::from(*n)).sum();
                 }
             }
+        }
+    }
+
+    /// Every stream's reads go to some tier, however many pages have moved meanwhile.
+    fn assert_mass(&self, phase: &Phase, progress: &Progress) {
+        for (s, shares) in progress.mass.chunks(self.machine.tiers.len()).enumerate() {
+            let total: f64 = shares.iter().sum();
+            let name = &self.driver.workload.objects[phase.streams[s].object].name;
+            assert!((total - 1.0).abs() < 1e-4, "simulator bug: stream {s} on '{name}' has mass {total}");
         }
     }
 
@@ -322,7 +335,7 @@ impl<'w> Fast<'w> {
         stretch.slow_latency_ns2 = self.machine.tiers[last].latency_ns * multipliers[last] * dt_ns;
         stretch.fast_traffic_bytes = (traffic[0].read_gbps + traffic[0].write_gbps) * dt_ns;
         stretch.slow_traffic_bytes = (traffic[last].read_gbps + traffic[last].write_gbps) * dt_ns;
-        self.migrate(phase, progress, until, &traffic, &mut stretch);
+        self.migrate(phase, progress, until, &multipliers, &mut stretch);
         self.now = until;
         let samples = std::mem::take(&mut self.samples);
         self.driver.deliver_samples(until, &samples);
@@ -403,15 +416,14 @@ impl<'w> Fast<'w> {
         }
     }
 
-    fn migrate(&mut self, phase: &Phase, progress: &mut Progress, until: Nanos, traffic: &[Traffic], stretch: &mut Stretch) {
+    fn migrate(&mut self, phase: &Phase, progress: &mut Progress, until: Nanos, multipliers: &[f64], stretch: &mut Stretch) {
         if self.driver.migrator.idle() {
             return;
         }
         let tiers = self.machine.tiers.len();
-        let spare: Vec<Traffic> = self.solver.tiers().iter().zip(traffic).map(|(t, x)| t.spare(*x)).collect();
-        let duration = |migrator: &Migrator, from: u8, to: u8| {
-            migrator.duration_ns(spare[usize::from(from)].read_gbps, spare[usize::from(to)].write_gbps)
-        };
+        let curves = self.solver.tiers();
+        let duration =
+            |migrator: &Migrator, from: u8, to: u8| migrator.duration_ns(curves, multipliers, from, to);
         let mode = self.driver.migrator.mechanics().mode;
         let objects = &self.driver.workload.objects;
         let Progress { mass, debt_ns, op_ns, miss, left, missed, .. } = progress;

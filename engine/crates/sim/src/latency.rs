@@ -60,12 +60,10 @@ impl TierLatency {
         }
     }
 
-    /// Bandwidth left for one more reader or writer, never under a tenth of the peak: even a
-    /// saturated memory controller serves a new stream its share.
+    /// Peak read and write bandwidth.
     #[must_use]
-    pub fn spare(&self, traffic: Traffic) -> Traffic {
-        let free = (1.0 - self.utilisation(traffic)).max(0.1);
-        Traffic { read_gbps: self.read_gbps * free, write_gbps: self.write_gbps * free }
+    pub fn peak(&self) -> Traffic {
+        Traffic { read_gbps: self.read_gbps, write_gbps: self.write_gbps }
     }
 }
 

@@ -96,4 +96,37 @@ impl Memory {
         self.piece_pages[index][usize::from(to)][piece] += 1;
         (from, piece)
     }
+
+    /// Recounts everything: every page is in exactly one tier, no tier is above its capacity, and
+    /// the counts by tier and piece are right; `copying` frames are reserved on top.
+    ///
+    /// # Errors
+    /// Names the first count that is off.
+    pub fn check(&self, objects: &[Object], copying: &[Tier]) -> Result<(), String> {
+        let mut used = vec![0u32; self.capacity.len()];
+        for tier in copying {
+            used[usize::from(*tier)] += 1;
+        }
+        for (index, object) in objects.iter().enumerate() {
+            let mut pieces = vec![vec![0u32; object.pieces()]; self.capacity.len()];
+            for page in object.first_page..object.first_page + object.pages {
+                let tier = usize::from(self.tier_of[page as usize]);
+                if tier >= used.len() {
+                    return Err(format!("page {page} is in no tier"));
+                }
+                used[tier] += 1;
+                pieces[tier][object.piece_of(page)] += 1;
+            }
+            if pieces != self.piece_pages[index] {
+                return Err(format!("object '{}': pages by tier and piece are miscounted", object.name));
+            }
+        }
+        if used != self.used {
+            return Err(format!("tiers hold {used:?} pages, counted {:?}", self.used));
+        }
+        match used.iter().zip(&self.capacity).position(|(u, c)| u > c) {
+            Some(tier) => Err(format!("tier {tier} holds {} pages, {} fit", used[tier], self.capacity[tier])),
+            None => Ok(()),
+        }
+    }
 }

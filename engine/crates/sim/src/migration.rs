@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use tiertune_policy::{Migrated, MigrationMechanics, Move, Nanos, Outcome, Page, PageMap, Tier};
 
+use crate::latency::TierLatency;
 use crate::memory::Memory;
 use crate::workload::Object;
 
@@ -105,10 +106,15 @@ impl Migrator {
         into.append(&mut self.ended);
     }
 
-    /// How long a copy takes at the given spare bandwidths (1e9 bytes/s).
+    /// How long a copy takes that begins at the given latency multipliers of both tiers.
+    ///
+    /// A copier keeps a fixed number of lines in flight, so (Little's law) its speed falls as
+    /// latency rises; beyond that it is limited by the peaks of the tier read and the tier written.
     #[must_use]
-    pub fn duration_ns(&self, spare_read_gbps: f64, spare_write_gbps: f64) -> Nanos {
-        let gbps = self.mechanics.copy_gbps.min(spare_read_gbps).min(spare_write_gbps);
+    pub fn duration_ns(&self, tiers: &[TierLatency], multipliers: &[f64], from: Tier, to: Tier) -> Nanos {
+        let (from, to) = (usize::from(from), usize::from(to));
+        let loaded = self.mechanics.copy_gbps / multipliers[from].max(multipliers[to]);
+        let gbps = loaded.min(tiers[from].peak().read_gbps).min(tiers[to].peak().write_gbps);
         self.mechanics.fixed_ns + (self.page_bytes as f64 / gbps) as Nanos
     }
 

@@ -18,9 +18,10 @@ use crate::scenario::{Machine, Request};
 use crate::workload::{LINE_BYTES, Phase, Popularity, Stream, Workload};
 
 /// Latencies are updated and the policy hears of samples this often.
-const QUANTUM_NS: u64 = 100_000;
-/// Reads that a thread issues before another thread's turn may come.
-const READS_PER_BATCH: f64 = 8.0;
+const QUANTUM_NS: u64 = 50_000;
+/// Reads over which a thread overlaps prefetching with computing, and after which another thread may
+/// have its turn: a core's prefetchers run some tens of lines ahead (20 per stream on Intel).
+const READS_PER_BATCH: f64 = 32.0;
 
 /// Runs `workload` as `request` says.
 pub fn run(workload: &Workload, request: &Request) -> Result<RunResult, RunError> {
@@ -112,9 +113,14 @@ impl<'w> Reference<'w> {
         if end.is_none() {
             // The phase ends with its last operation, not with the quantum.
             let last = threads.iter().filter(|t| phase.groups[t.group].ops.is_some()).map(|t| t.clock_ns);
-            let finished = last.fold(0.0, f64::max) as Nanos;
-            self.driver.totals.ns -= self.now as f64 - finished.min(self.now) as f64;
-            self.now = finished.min(self.now);
+            let finished = (last.fold(0.0, f64::max) as Nanos).min(self.now);
+            let excess_ns = (self.now - finished) as f64;
+            let (tiers, totals) = (&self.machine.tiers, &mut self.driver.totals);
+            let slowest = tiers.len() - 1;
+            totals.ns -= excess_ns;
+            totals.fast_latency_ns2 -= tiers[0].latency_ns * self.multipliers[0] * excess_ns;
+            totals.slow_latency_ns2 -= tiers[slowest].latency_ns * self.multipliers[slowest] * excess_ns;
+            self.now = finished;
         }
         for (kept, thread) in self.phases.iter_mut().zip(threads) {
             *kept = thread.until_record;
@@ -147,22 +153,26 @@ impl<'w> Reference<'w> {
         }
         let ns = (until - self.now) as f64;
         let mut stretch = Stretch { ns, ..Stretch::default() };
-        self.migrate(until, ns, &mut stretch);
         self.solver.multipliers(&mut self.multipliers);
+        self.migrate(until, &mut stretch);
         self.lines.iter_mut().for_each(|l| *l = [0.0; 2]);
         self.budget.advance(ns);
         self.samples.clear();
         let cores = (f64::from(self.machine.cores) - self.driver.overheads.busy_cores).max(1.0);
         let share = (cores / threads.len() as f64).min(1.0);
-        for thread in threads {
-            while thread.clock_ns < until as f64 && left[thread.group] > 0.0 {
-                let reads: f64 =
-                    phase.groups[thread.group].streams.clone().map(|s| phase.streams[s].reads_per_op).sum();
-                let ops = (READS_PER_BATCH / reads.max(1e-9)).ceil().clamp(1.0, 1e6).min(left[thread.group]);
-                left[thread.group] -= ops;
-                stretch.ops += ops;
-                self.run_batch(phase, thread, ops, share, &mut stretch);
-            }
+        // Whoever is furthest behind goes next, so that the last operations of a phase are shared
+        // out as dynamic scheduling would.
+        let waiting = |threads: &[Thread], left: &[f64]| {
+            let ready = threads.iter().enumerate().filter(|(_, t)| t.clock_ns < until as f64 && left[t.group] > 0.0);
+            ready.min_by(|a, b| a.1.clock_ns.total_cmp(&b.1.clock_ns)).map(|(i, _)| i)
+        };
+        while let Some(next) = waiting(threads, left) {
+            let thread = &mut threads[next];
+            let reads: f64 = phase.groups[thread.group].streams.clone().map(|s| phase.streams[s].reads_per_op).sum();
+            let ops = (READS_PER_BATCH / reads.max(1e-9)).ceil().clamp(1.0, 1e6).min(left[thread.group]);
+            left[thread.group] -= ops;
+            stretch.ops += ops;
+            self.run_batch(phase, thread, ops, share, &mut stretch);
         }
         let mut traffic = self.background.clone();
         for copying in self.driver.migrator.copying() {
@@ -191,17 +201,10 @@ impl<'w> Reference<'w> {
         self.driver.book(&mut stretch);
     }
 
-    fn migrate(&mut self, until: Nanos, ns: f64, stretch: &mut Stretch) {
-        let spare: Vec<Traffic> = self
-            .solver
-            .tiers()
-            .iter()
-            .zip(&self.lines)
-            .map(|(t, l)| t.spare(Traffic { read_gbps: l[0] * LINE_BYTES / ns, write_gbps: l[1] * LINE_BYTES / ns }))
-            .collect();
-        let duration = |migrator: &Migrator, from: u8, to: u8| {
-            migrator.duration_ns(spare[usize::from(from)].read_gbps, spare[usize::from(to)].write_gbps)
-        };
+    fn migrate(&mut self, until: Nanos, stretch: &mut Stretch) {
+        let (curves, multipliers) = (self.solver.tiers(), &self.multipliers);
+        let duration =
+            |migrator: &Migrator, from: u8, to: u8| migrator.duration_ns(curves, multipliers, from, to);
         self.driver.migrate(until, duration, |_| (), stretch);
     }
 

@@ -1,0 +1,84 @@
+//! The fast mode against the reference mode, over random knobs of `hemem` on four workloads.
+//!
+//! Bounds are the project's promise: median runtime error at most 1 %, worst 5 %, and the setting
+//! that the fast mode ranks best is within 1 % of the true best. Both modes run several seeds,
+//! because one seed of a short run decides by chance which of the few migrations happen first;
+//! the comparison is of means.
+
+mod support;
+
+use support::{MIB, compile, hot_set, machine, random_hemem, request, scan_and_gather, skewed_chase};
+use tiertune_policy::CounterRng;
+use tiertune_policy::registry::{PAGE_2M, PAGE_4K};
+use tiertune_sim::scenario::Mode;
+use tiertune_sim::{Workload, run_many};
+use tiertune_workload::{CarrySpec, RecordRequest};
+
+const CONFIGS: usize = 7;
+const REFERENCE_SEEDS: u64 = 8;
+const FAST_SEEDS: u64 = 32;
+
+/// Mean runtime over `seeds` for every config, in one mode.
+fn mean_runtimes(workload: &Workload, fast_bytes: u64, mode: Mode, seeds: u64) -> Vec<f64> {
+    let mut rng = CounterRng::new(42, &[]);
+    let mut requests = Vec::new();
+    for _ in 0..CONFIGS {
+        let config = random_hemem(&mut rng);
+        for seed in 0..seeds {
+            let mut request = request("hemem", config.clone(), workload.page_bytes, fast_bytes, seed);
+            request.mode = mode;
+            request.machine = machine(2);
+            requests.push(request);
+        }
+    }
+    let runtimes: Vec<f64> = run_many(workload, &requests, 2)
+        .into_iter()
+        .map(|r| r.expect("a run").metrics.runtime_s)
+        .collect();
+    runtimes.chunks(seeds as usize).map(|c| c.iter().sum::<f64>() / seeds as f64).collect()
+}
+
+fn check(name: &str, workload: &Workload, fast_bytes: u64) {
+    let fast = mean_runtimes(workload, fast_bytes, Mode::Fast, FAST_SEEDS);
+    let truth = mean_runtimes(workload, fast_bytes, Mode::Reference, REFERENCE_SEEDS);
+    let mut errors: Vec<f64> = fast.iter().zip(&truth).map(|(f, t)| (f / t - 1.0).abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    let (median, worst) = (errors[CONFIGS / 2], errors[CONFIGS - 1]);
+    let best = |of: &[f64]| (0..CONFIGS).min_by(|a, b| of[*a].total_cmp(&of[*b])).expect("configs");
+    let regret = truth[best(&fast)] / truth[best(&truth)] - 1.0;
+    println!("{name}: median error {:.2} %, worst {:.2} %, regret {:.2} %", median * 100.0, worst * 100.0, regret * 100.0);
+    assert!(median <= 0.01, "{name}: median error {median}; fast {fast:?}, reference {truth:?}");
+    assert!(worst <= 0.05, "{name}: worst error {worst}; fast {fast:?}, reference {truth:?}");
+    assert!(regret <= 0.01, "{name}: regret {regret}; fast {fast:?}, reference {truth:?}");
+}
+
+#[test]
+fn moving_hot_set() {
+    let bytes = 1024 * MIB;
+    check("moving hot set", &compile(hot_set(bytes, 6e6), PAGE_2M), bytes / 9);
+}
+
+#[test]
+fn skewed_pointer_chase() {
+    let bytes = 1024 * MIB;
+    check("skewed chase", &compile(skewed_chase(bytes, 6e6), PAGE_2M), bytes / 9);
+}
+
+#[test]
+fn scan_beside_a_hot_set() {
+    let bytes = 1024 * MIB;
+    check("scan and gather", &compile(scan_and_gather(bytes, 6e6), PAGE_2M), bytes / 9);
+}
+
+#[test]
+fn recorded_betweenness_centrality() {
+    let asked = serde_json::json!({"kernel": "bc", "graph": "kron", "scale": 13, "seed": 1, "llc_bytes": 65_536});
+    let asked = RecordRequest::try_from(asked).expect("a valid request");
+    let profile = tiertune_workload::record(&asked).expect("a profile");
+    let spec = CarrySpec { scale: Some(18), table_bytes: None, hot_bytes: None, page_bytes: PAGE_4K, runs: 2 };
+    let replay = profile.carry(&spec).expect("carried");
+    let footprint = replay.footprint_bytes();
+    let model = tiertune_sim::replay::workload_of(replay, 4);
+    let workload = Workload::compile(&model, PAGE_4K).expect("compiles");
+    check("recorded bc", &workload, footprint / 9);
+}
