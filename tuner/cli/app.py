@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -70,4 +73,7 @@ app.command()(doctor.doctor)
 
 def main() -> None:
     """The `tiertune` command."""
+    if not sys.warnoptions and os.environ.get("TIERTUNE_DEBUG") != "1":
+        # Warnings of libraries are for those who develop with them; they would tear the progress display.
+        warnings.simplefilter("ignore")
     app(prog_name="tiertune")

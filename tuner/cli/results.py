@@ -61,6 +61,8 @@ def ui(
     Example:
       $(tiertune ui)
     """
+    import sys
+
     from tiertune.files import InputError
     from tiertune.tuner.cli.output import print_json
 
@@ -69,8 +71,9 @@ def ui(
         raise InputError(
             f"{path}: no MLflow runs yet; `tiertune demo` or `tiertune tune CAMPAIGN` makes some"
         )
+    beside = Path(sys.executable).with_name("mlflow")
     command = [
-        "mlflow",
+        str(beside) if beside.exists() else "mlflow",
         "server",
         "--backend-store-uri",
         f"sqlite:///{path}",
