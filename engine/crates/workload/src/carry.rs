@@ -8,7 +8,9 @@ use crate::record::RecordRequest;
 
 mod bins;
 mod graph;
+mod growth;
 mod gups;
+mod notes;
 mod reshape;
 mod rows;
 

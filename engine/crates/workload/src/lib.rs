@@ -15,6 +15,7 @@ pub mod memory;
 pub mod profile;
 pub mod record;
 pub mod recorder;
+pub mod request;
 
 pub use carry::{CarryError, CarrySpec, Replay, ReplayObject, ReplaySlice, ReplayStream};
 pub use class::AccessClass;

@@ -1,0 +1,128 @@
+//! What was scaled and how, in plain words.
+
+use super::bins::variation;
+use super::growth::{Growth, factor_of};
+use super::rows::page_count;
+use crate::graph::GraphKind;
+use crate::memory::Layout;
+use crate::profile::{GraphInfo, ObjectInfo, PAGE_BYTES, Profile};
+use crate::record::RecordRequest;
+
+fn gigabytes(bytes: u64) -> String {
+    if bytes >= 1_000_000_000 {
+        format!("{:.2} GB", bytes as f64 / 1e9)
+    } else {
+        format!("{:.2} MB", bytes as f64 / 1e6)
+    }
+}
+
+/// Sizes, work, cache and assumptions.
+pub fn size_notes(
+    profile: &Profile,
+    recorded_scale: u32,
+    scale: u32,
+    graph: &GraphInfo,
+    target: &GraphInfo,
+    footprint: u64,
+) -> Vec<String> {
+    let metadata = &profile.metadata;
+    let ops = profile.ops() as f64;
+    let mut notes = vec![
+        format!(
+            "Recorded by running {} at scale {recorded_scale} ({} vertices, {} stored edges, {}); replayed at scale {scale} \
+             ({} vertices, {} stored edges expected, {}).",
+            metadata.request.kernel(),
+            graph.vertices,
+            graph.edges,
+            gigabytes(profile.footprint_bytes()),
+            target.vertices,
+            target.edges,
+            gigabytes(footprint),
+        ),
+        format!(
+            "Work on edges grows by {:.1}, work on vertices by {:.1}; the share of each level stays as recorded.",
+            factor_of(graph.edges, target.edges),
+            factor_of(graph.vertices, target.vertices),
+        ),
+    ];
+    let mut kept = format!(
+        "Memory reads and write-backs per edge or vertex ({:.3} and {:.3} per operation on average) are kept, because the last-level cache \
+         was scaled with the footprint, to {} bytes",
+        metadata.total_reads as f64 / ops,
+        metadata.total_writebacks as f64 / ops,
+        metadata.llc_bytes,
+    );
+    if let Some(smaller) = &metadata.smaller {
+        kept += &format!(
+            "; recorded again at scale {} with {} bytes they are {:.3} and {:.3}",
+            smaller.scale, smaller.llc_bytes, smaller.reads_per_op, smaller.writebacks_per_op
+        );
+    }
+    notes.push(kept + ".");
+    // Levels of a uniform graph grow by its mean degree, so graphs are alike when their sizes differ by a power of it.
+    let mean_degree = graph.edges as f64 / graph.vertices as f64;
+    let levels_apart = f64::from(scale - recorded_scale) / mean_degree.log2();
+    let off = (levels_apart - levels_apart.round()).abs();
+    if matches!(&metadata.request, RecordRequest::Bc(request) if request.graph == GraphKind::Uniform) && off > 0.1 {
+        let period = mean_degree.log2();
+        let alike = f64::from(scale) - period * (f64::from(scale - recorded_scale) / period).round();
+        notes.push(format!(
+            "A uniform graph of mean degree {mean_degree:.0} fills its levels alike only every {period:.1} doublings; {} doublings \
+             shift how work is shared between levels, which is not corrected: a recording at scale {alike:.0} would match.",
+            scale - recorded_scale
+        ));
+    }
+    notes.push(
+        "Assumed: one thread's order of accesses stands for all threads; the memory used and freed while building the \
+         graph is left out; objects are placed once, in the order of their first touch."
+            .to_owned(),
+    );
+    notes.push(
+        "How much more vertex arrays vary in a larger graph follows from the generator's law and a model of the cache, \
+         fitted to this recording and the smaller one; pages are as varied as an average permutation of ids makes them."
+            .to_owned(),
+    );
+    notes
+}
+
+/// How the pages of one object were carried; `None` when they keep their places.
+pub fn object_note(object: &ObjectInfo, growth: &Growth, page_bytes: u64) -> Option<String> {
+    if object.layout == Layout::Positional {
+        return None;
+    }
+    let (before, after) = (variation(&growth.before).sqrt(), variation(&growth.after).sqrt());
+    let averaged = page_bytes / PAGE_BYTES;
+    let why = if object.layout == Layout::Vertices {
+        format!(
+            "single elements vary more by a factor of {:.2} (squared), and a page averages {averaged} times the elements",
+            growth.skew
+        )
+    } else {
+        let together = averaged as f64 / growth.skew;
+        let rule = if together < 1.0 {
+            "finer than recorded, so recorded weights are kept"
+        } else {
+            "measured by putting pages together"
+        };
+        format!(
+            "lists are longer by a factor of {:.2}, so a page holds as many lists as {together:.2} recorded pages ({rule})",
+            growth.skew
+        )
+    };
+    let mut note = format!(
+        "{}: {} recorded pages of 4 KiB stand for {} pages of {} KiB; {why}; coefficient of variation between pages over \
+         the run {before:.3} -> {after:.3}.",
+        object.name,
+        page_count(object),
+        growth.bytes.div_ceil(page_bytes),
+        page_bytes >> 10,
+    );
+    let unreached = growth.unreached / growth.before.iter().sum::<f64>();
+    if unreached > 0.0 {
+        note += &format!(
+            " For {:.2} % of its accesses the recorded pages could not be spread that far.",
+            100.0 * unreached
+        );
+    }
+    Some(note)
+}
