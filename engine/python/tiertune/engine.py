@@ -219,3 +219,23 @@ def record(request: Mapping[str, Any]) -> tuple[dict[str, np.ndarray[Any, Any]],
     except ValueError as error:
         raise EngineError(str(error)) from error
     return dict(columns), str(metadata)
+
+
+@dataclass(frozen=True)
+class RecordPlan:
+    """How large a recorded run and its carried version are."""
+
+    recorded_bytes: int
+    carried_bytes: int
+    """Footprint of the replayed run; for graphs its expected value."""
+    llc_bytes: int
+    """Last-level cache to record with: the machine's, scaled as the footprint is."""
+
+
+def plan(request: Mapping[str, Any], carry: Mapping[str, Any], machine_llc_bytes: int) -> RecordPlan:
+    """What recording ``request`` for ``carry`` on a machine with this cache comes to, without doing it."""
+    try:
+        text = _native().plan(json.dumps(dict(request)), json.dumps(dict(carry)), machine_llc_bytes)
+    except ValueError as error:
+        raise EngineError(str(error)) from error
+    return RecordPlan(**json.loads(text))

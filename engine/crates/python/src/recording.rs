@@ -28,6 +28,18 @@ fn record<'py>(py: Python<'py>, request: &str) -> PyResult<(Bound<'py, PyDict>, 
     Ok((columns, metadata))
 }
 
+/// How large a recorded run and its carried version are, and which cache to record with, as JSON.
+#[pyfunction]
+fn plan(request: &str, carry: &str, machine_llc_bytes: u64) -> PyResult<String> {
+    let mut value: serde_json::Value = serde_json::from_str(request).map_err(refused)?;
+    // The plan says which cache to record with, so what the request says does not matter.
+    value["llc_bytes"] = machine_llc_bytes.into();
+    let request = RecordRequest::try_from(value).map_err(refused)?;
+    let spec: CarrySpec = serde_json::from_str(carry).map_err(refused)?;
+    let plan = tiertune_workload::plan(&request, &spec, machine_llc_bytes).map_err(refused)?;
+    serde_json::to_string(&plan).map_err(refused)
+}
+
 /// One column of a stored profile.
 fn column<T: numpy::Element + Copy>(columns: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<T>> {
     let Some(values) = columns.get_item(name)? else {
@@ -64,5 +76,6 @@ pub fn from_profile(columns: &Bound<'_, PyDict>, metadata: &str, carry: &str, th
 
 /// Adds the functions of this file to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(record, module)?)
+    module.add_function(wrap_pyfunction!(record, module)?)?;
+    module.add_function(wrap_pyfunction!(plan, module)?)
 }
