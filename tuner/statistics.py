@@ -96,4 +96,4 @@ def verdict(found: Effect | None, objective: Objective, lost: int = 0, pairs: in
 def _digits(found: Effect) -> int:
     """Enough digits to tell the ends of the interval apart: 2, or up to 4 for narrow ones."""
     width = found.high - found.low
-    return 2 if width <= 0.0 else max(2, min(4, -math.floor(math.log10(width))))
+    return 2 if width <= 0.0 or width >= 0.05 else 3 if width >= 0.005 else 4

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from ConfigSpace import ConfigurationSpace
 
 from tests.tuner import surfaces
 from tiertune.tuner.backend import Backend, ConfigRejected, Notify, TrialTimeout
@@ -32,6 +31,7 @@ from tiertune.tuner.trial import (
 
 SCENARIO = Scenario(workload="toy", machine="toy-machine", ratio="1:8", threads=4)
 RUNTIME = Objective("runtime_s", "minimize")
+DEFAULTS = plain_config(surfaces.space().get_default_configuration())
 
 
 @dataclass
@@ -48,21 +48,18 @@ class ToyBackend(Backend):
     run_s: float = 0.0
     crash_share: float = 0.0
     timeout_share: float = 0.0
-    before_run: Callable[[Trial], None] = lambda trial: None
     prepared: list[str] = field(default_factory=list)
 
     def prepare(self, scenario: Scenario, notify: Notify) -> None:
         self.prepared.append(scenario.key)
 
     def apply(self, trial: Trial) -> Config:
-        defaults = plain_config(surfaces.space().get_default_configuration())
         for name in trial.config:
-            if name not in {*defaults, "batch"}:
+            if name not in {*DEFAULTS, "batch"}:
                 raise ConfigRejected(f"there is no knob {name}")
-        return {**defaults, **trial.config}
+        return {**DEFAULTS, **trial.config}
 
     def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
-        self.before_run(trial)
         own = np.random.default_rng(derive_seed(trial.seed, canonical(trial.config)))
         shared = np.random.default_rng(trial.seed) if trial.noise == "paired" else own
         luck = 0.9 * shared.standard_normal() + 0.436 * own.standard_normal()
@@ -73,7 +70,7 @@ class ToyBackend(Backend):
             raise RuntimeError("segmentation fault, as asked for")
         if fate < self.crash_share + self.timeout_share:
             raise TrialTimeout("600 s passed", {"runtime_s": 600.0})
-        runtime_s = 100.0 * self.surface(self.apply(trial)) * math.exp(self.noise * luck)
+        runtime_s = 100.0 * self.surface({**DEFAULTS, **trial.config}) * math.exp(self.noise * luck)
         points = [runtime_s * i / max(1, timeline_points - 1) for i in range(timeline_points)]
         timeline = {"time_s": points, "fast_hit_ratio": [0.5] * timeline_points} if timeline_points else {}
         metrics = {"runtime_s": runtime_s, "throughput_mops": 1e4 / runtime_s, "stall_s": 0.0}
@@ -123,8 +120,3 @@ def table(path: Path) -> list[dict[str, Any]]:
 def _comparable(row: Row, timeline: dict[str, list[float]]) -> dict[str, Any]:
     kept = {"trial": row.trial, "status": row.status, "metrics": row.metrics, "cost": row.cost}
     return {**kept, "error": row.error, "raw": row.raw, "timeline": timeline}
-
-
-def space() -> ConfigurationSpace:
-    """The space of toy campaigns."""
-    return surfaces.space()

@@ -6,8 +6,8 @@ from __future__ import annotations
 import logging
 import tempfile
 import warnings
-from pathlib import Path
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -98,7 +98,7 @@ class SmacOptimiser(RandomOptimiser):
                 max_leaf_nodes=None,  # type: ignore[arg-type]
                 n_jobs=1,
                 seed=seed,
-                n_trees=10,
+                n_trees=30,
                 ratio_features=1.0,
                 min_samples_split=2,
                 min_samples_leaf=1,
