@@ -7,7 +7,7 @@ use serde_json::json;
 use tiertune_workload::carry::Replay;
 use tiertune_workload::graph::GraphKind;
 use tiertune_workload::law::expected_edges;
-use tiertune_workload::{CarrySpec, Profile, RecordRequest, plan, record};
+use tiertune_workload::{AccessClass, CarrySpec, Profile, RecordRequest, ReplaySlice, plan, record};
 
 fn request(value: serde_json::Value) -> RecordRequest {
     serde_json::from_value(value).unwrap()
@@ -284,6 +284,46 @@ fn small_recordings_carried_up_look_like_large_recordings() {
             within(&format!("{name} run"), 1.3);
             let off = |what: &str| distance.factor(&format!("{name} {what}")).ln().abs();
             assert!(off("run") < 0.6 * off("uncarried"), "{} {name}", case.kernel);
+        }
+    }
+}
+
+#[test]
+fn traffic_grows_with_edges_or_with_vertices() {
+    let cases = [
+        ("pr", AccessClass::Gather, "contributions", true),
+        ("pr", AccessClass::Stream, "contributions", false),
+        ("pr", AccessClass::Stream, "neighbours", true),
+        ("pr", AccessClass::Stream, "scores", false),
+        ("bc", AccessClass::Gather, "depths", true),
+        ("bc", AccessClass::Stream, "depths", false),
+        ("bc", AccessClass::Gather, "index", false),
+        ("bc", AccessClass::Random, "neighbours", true),
+        ("bc", AccessClass::Stream, "successors", true),
+        ("bc", AccessClass::Stream, "queue", false),
+    ];
+    for kernel in ["pr", "bc"] {
+        let rounds = if kernel == "pr" { "iterations" } else { "sources" };
+        let value = json!({"kernel": kernel, "graph": "kron", "scale": 11, rounds: 1, "llc_bytes": 4096});
+        let profile = record(&request(value)).unwrap();
+        let here = profile.carry(&spec(json!({"page_bytes": 4096}))).unwrap();
+        let up = profile.carry(&spec(json!({"scale": 29, "page_bytes": 4096}))).unwrap();
+        let edges = expected_edges(GraphKind::Kron, 29, 16) / profile.metadata.graph.as_ref().unwrap().edges as f64;
+        for (_, class, name, by_edges) in cases.iter().filter(|case| case.0 == kernel) {
+            let reads = |replay: &Replay| -> f64 {
+                let of_stream = |slice: &ReplaySlice| {
+                    let streams = slice.streams.iter();
+                    let mine = streams.filter(|s| s.class == *class && replay.objects[s.object].name == *name);
+                    slice.ops * mine.map(|stream| stream.reads_per_op).sum::<f64>()
+                };
+                replay.slices.iter().map(of_stream).sum()
+            };
+            let growth = reads(&up) / reads(&here);
+            let expected = if *by_edges { edges } else { f64::from(1 << 18) };
+            assert!(
+                (growth / expected - 1.0).abs() < 1e-6,
+                "{kernel} {name} {class:?}: {growth} against {expected}"
+            );
         }
     }
 }

@@ -48,6 +48,7 @@ const fn vertex_array(name: &'static str, element_bytes: u32, bytes: fn(u64, u64
 pub const OBJECTS: [GraphObject; 8] = [
     GraphObject {
         built: true,
+        per_vertex: true,
         ..vertex_array("index", 8, |vertices, _| 8 * (vertices + 1))
     },
     GraphObject {
@@ -66,6 +67,7 @@ pub const OBJECTS: [GraphObject; 8] = [
     },
     GraphObject {
         layout: Layout::Positional,
+        per_vertex: true,
         ..vertex_array("queue", 4, |vertices, _| 4 * vertices)
     },
     vertex_array("depths", 4, |vertices, _| 4 * vertices),

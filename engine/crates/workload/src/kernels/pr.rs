@@ -36,11 +36,13 @@ pub const OBJECTS: [GraphObject; 4] = [
     },
     GraphObject {
         built: true,
+        per_vertex: false,
         ..swept("neighbours", 4, |_, edges| 4 * edges)
     },
     swept("scores", 4, |vertices, _| 4 * vertices),
     GraphObject {
         layout: Layout::Vertices,
+        per_vertex: false,
         ..swept("contributions", 4, |vertices, _| 4 * vertices)
     },
 ];
