@@ -221,6 +221,11 @@ def record(request: Mapping[str, Any]) -> tuple[dict[str, np.ndarray[Any, Any]],
     return dict(columns), str(metadata)
 
 
+def profile_version() -> str:
+    """Version of the recorder and of its columns; what it recorded before another version is recorded anew."""
+    return str(_native().profile_version())
+
+
 @dataclass(frozen=True)
 class RecordPlan:
     """How large a recorded run and its carried version are."""

@@ -3,6 +3,7 @@
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use tiertune_workload::profile::{FORMAT_VERSION, RECORDER_VERSION};
 use tiertune_workload::{CarrySpec, Columns, Profile, RecordRequest};
 
 use crate::{PyWorkload, refused};
@@ -40,6 +41,12 @@ fn plan(request: &str, carry: &str, machine_llc_bytes: u64) -> PyResult<String> 
     serde_json::to_string(&plan).map_err(refused)
 }
 
+/// What stored profiles depend on beside the request: the format, and what the recorder counts and how.
+#[pyfunction]
+fn profile_version() -> String {
+    format!("{FORMAT_VERSION}.{RECORDER_VERSION}")
+}
+
 /// One column of a stored profile.
 fn column<T: numpy::Element + Copy>(columns: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<T>> {
     let Some(values) = columns.get_item(name)? else {
@@ -71,11 +78,16 @@ pub fn from_profile(columns: &Bound<'_, PyDict>, metadata: &str, carry: &str, th
     }
     let replay = profile.carry(&spec).map_err(refused)?;
     let notes = replay.notes.clone();
-    Ok(PyWorkload::new(tiertune_sim::replay::workload_of(replay, threads), notes, Some(spec.page_bytes)))
+    Ok(PyWorkload::new(
+        tiertune_sim::replay::workload_of(replay, threads),
+        notes,
+        Some(spec.page_bytes),
+    ))
 }
 
 /// Adds the functions of this file to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(record, module)?)?;
-    module.add_function(wrap_pyfunction!(plan, module)?)
+    module.add_function(wrap_pyfunction!(plan, module)?)?;
+    module.add_function(wrap_pyfunction!(profile_version, module)?)
 }
