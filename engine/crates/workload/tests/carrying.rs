@@ -279,7 +279,7 @@ fn small_recordings_carried_up_look_like_large_recordings() {
         for what in ["reads", "write-backs", "stores"] {
             within(what, 1.15);
         }
-        // Recorded pages are only 8 here; a page-to-page map is off by 1.5 to 1.7 in these cases.
+        // Recorded pages are only 8 here; a page-to-page map is off by 1.3 to 1.8 in these cases.
         for name in case.objects {
             within(&format!("{name} run"), 1.3);
             let off = |what: &str| distance.factor(&format!("{name} {what}")).ln().abs();

@@ -12,16 +12,16 @@ pub const OP_MEANING: &str = "one edge examined (forward or backward), or one ve
 
 // Measured with `cargo run --release -p tiertune-workload --example cpu_cost`: a graph of 2^11 vertices, so that
 // everything stays in the private caches, run natively on one core of the AMD EPYC virtual machine on which this
-// was developed; the least of 15 runs, because the machine was shared. They include hits in the private caches
+// was developed; the least of seven times 15 runs, because the machine was shared (load 5 to 12 on two cores). They include hits in the private caches
 // and mispredicted branches.
 /// Nanoseconds per edge of the forward pass.
 pub const FORWARD_NS: f64 = 5.0;
 /// Nanoseconds per edge of the backward pass.
-pub const BACKWARD_NS: f64 = 4.6;
+pub const BACKWARD_NS: f64 = 2.1;
 /// Nanoseconds per vertex of clearing one source's arrays.
-pub const CLEAR_NS: f64 = 0.15;
+pub const CLEAR_NS: f64 = 0.13;
 /// Nanoseconds per vertex of the final normalisation.
-pub const NORMALISE_NS: f64 = 2.0;
+pub const NORMALISE_NS: f64 = 1.7;
 
 const INDEX: usize = 0;
 const NEIGHBOURS: usize = 1;
