@@ -12,8 +12,8 @@ pub const OP_MEANING: &str = "one edge examined (forward or backward), or one ve
 
 // Measured with `cargo run --release -p tiertune-workload --example cpu_cost`: a graph of 2^11 vertices, so that
 // everything stays in the private caches, run natively on one core of the AMD EPYC virtual machine on which this
-// was developed; the least of seven times 15 runs, because the machine was shared (load 5 to 12 on two cores). They include hits in the private caches
-// and mispredicted branches.
+// was developed; the least of seven times 15 runs, because the machine was shared (load 5 to 12 on two cores).
+// They include hits in the private caches and mispredicted branches.
 /// Nanoseconds per edge of the forward pass.
 pub const FORWARD_NS: f64 = 5.0;
 /// Nanoseconds per edge of the backward pass.
