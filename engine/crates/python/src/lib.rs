@@ -14,7 +14,11 @@ use tiertune_sim::metrics::METRICS;
 use tiertune_sim::scenario::WorkloadModel;
 use tiertune_sim::{Request, Workload};
 
+mod huge_pages;
 mod recording;
+
+#[global_allocator]
+static ALLOCATOR: huge_pages::HugePages = huge_pages::HugePages;
 
 fn refused(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())

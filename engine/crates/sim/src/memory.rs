@@ -66,16 +66,21 @@ impl Memory {
         if placement == Placement::FastUnbounded {
             self.capacity[0] = self.capacity[0].max(self.used[0] + object.pages);
         }
-        for page in object.first_page..object.first_page + object.pages {
-            let free = |t: &usize| self.used[*t] < self.capacity[*t];
-            let tier = match placement {
-                Placement::FastestFree | Placement::FastUnbounded => (0..tiers).find(free),
-                Placement::SlowestFree => (0..tiers).rev().find(free),
+        let mut next = 0;
+        for i in 0..tiers {
+            let tier = if placement == Placement::SlowestFree { tiers - 1 - i } else { i };
+            let fit = (self.capacity[tier] - self.used[tier].min(self.capacity[tier])).min(object.pages - next);
+            let start = (object.first_page + next) as usize;
+            self.tier_of[start..start + fit as usize].fill(tier as Tier);
+            self.used[tier] += fit;
+            next += fit;
+        }
+        assert_eq!(next, object.pages, "the footprint was checked against the capacity");
+        for piece in 0..object.pieces() {
+            for position in object.edges[piece]..object.edges[piece + 1] {
+                let tier = self.tier_of[object.page_at(position) as usize];
+                self.piece_pages[index][usize::from(tier)][piece] += 1;
             }
-            .expect("the footprint was checked against the capacity");
-            self.tier_of[page as usize] = tier as Tier;
-            self.used[tier] += 1;
-            self.piece_pages[index][tier][object.piece_of(page)] += 1;
         }
     }
 
