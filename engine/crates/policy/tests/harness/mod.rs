@@ -3,6 +3,7 @@
 
 #![allow(dead_code)] // each test crate uses its own part of this
 
+pub mod naive_hemem;
 pub mod script;
 pub mod workload;
 
@@ -67,6 +68,8 @@ pub struct Driver {
     pub log: Vec<Entry>,
     /// Pages per tier that somebody else takes between the next requests and their execution.
     pub race: Option<(Tier, u32)>,
+    /// Pages per tier that somebody else holds.
+    taken: Vec<i64>,
     page_bytes: u64,
     mechanics: MigrationMechanics,
     rng: CounterRng,
@@ -89,6 +92,7 @@ impl Driver {
             now: 0,
             log: Vec::new(),
             race: None,
+            taken: vec![0; topology.capacity_pages.len()],
             page_bytes: topology.page_bytes,
             rng: CounterRng::new(1, &[]),
             wake_at: Some(0),
@@ -128,14 +132,31 @@ impl Driver {
         self.pages.capacity[usize::from(tier)]
     }
 
+    /// Pages of a tier that somebody else holds.
+    pub fn taken(&self, tier: Tier) -> u32 {
+        u32::try_from(self.taken[usize::from(tier)]).expect("not more is given back than was taken")
+    }
+
+    /// Free pages of all tiers.
+    pub fn free_pages(&self) -> u32 {
+        (0..self.tiers()).map(|tier| self.pages.free_pages(tier as Tier)).sum()
+    }
+
+    /// Whether no migration is under way.
+    pub fn idle(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty() && self.ended.is_empty()
+    }
+
     /// Takes pages of a tier for somebody else, or gives them back.
     pub fn occupy(&mut self, tier: Tier, pages: i64) {
-        let used = &mut self.pages.used[usize::from(tier)];
-        *used = u32::try_from(i64::from(*used) + pages).expect("not more is given back than was taken");
+        let index = usize::from(tier);
+        let used = i64::from(self.pages.used[index]) + pages;
         assert!(
-            *used <= self.pages.capacity[usize::from(tier)],
+            used <= i64::from(self.pages.capacity[index]),
             "tier {tier} has no {pages} free pages"
         );
+        self.taken[index] += pages;
+        self.pages.used[index] = u32::try_from(used).expect("not more is given back than was taken");
     }
 
     pub fn alloc(&mut self, start: Page, pages: u32) {
@@ -203,7 +224,7 @@ impl Driver {
         }
         if let (false, Some((tier, pages))) = (self.waiting.is_empty(), self.race) {
             self.race = None;
-            self.occupy(tier, i64::from(pages));
+            self.occupy(tier, i64::from(pages.min(self.pages.free_pages(tier))));
         }
         self.start();
         answer
