@@ -234,7 +234,7 @@ def load_campaign(name_or_path: str) -> Campaign:
 def fit_mistake(footprint_bytes: int, ratio: str, page_bytes: int, machine: Machine) -> str | None:
     """Why a footprint cannot be split over the machine's tiers at this ratio; None when it can.
 
-    `load_campaign` asks where the footprint is known from files; backends ask again once a graph is recorded.
+    `load_campaign` asks with the expected footprint; backends ask again once a graph is recorded.
     """
     fast = fast_tier_bytes(footprint_bytes, ratio, page_bytes)
     if fast == 0:
@@ -319,6 +319,8 @@ def _cross_file_mistakes(campaign: Campaign) -> Iterator[tuple[Place, str]]:
 
 
 def _scenario_mistakes(campaign: Campaign, scenario: ScenarioEntry) -> Iterator[tuple[Place, str]]:
+    from tiertune.engine import EngineError
+
     machine = workload = None
     try:
         machine = campaign.machine(scenario.machine)
@@ -352,7 +354,12 @@ def _scenario_mistakes(campaign: Campaign, scenario: ScenarioEntry) -> Iterator[
                 ("contention", number, "tier"),
                 f"{entry.tier} is no tier of {machine.name}; the last one is {len(machine.tiers) - 1}",
             )
-    if workload.footprint_bytes is not None:
-        text = fit_mistake(workload.footprint_bytes, scenario.ratio, scenario.page_size, machine)
-        if text:
-            yield ("ratio",), text
+    if workload.sim.record is not None:
+        try:
+            workload.record_plan(machine.llc_bytes, threads)
+        except EngineError as error:
+            yield ("workload",), f"{workload.name} on {threads} threads: {error}"
+            return
+    text = fit_mistake(workload.footprint_bytes, scenario.ratio, scenario.page_size, machine)
+    if text:
+        yield ("ratio",), text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -13,6 +13,9 @@ from tiertune.fields import Integer, Name, Number, Size, Text
 from tiertune.files import Strict, find, load, sentence
 from tiertune.units import UnitError, format_size, parse_size
 from tiertune.workloads.streams import Streams
+
+if TYPE_CHECKING:
+    from tiertune.engine import RecordPlan
 
 MAX_SEED = 2**53 - 1
 """Seeds stay exact in readers that hold numbers as doubles."""
@@ -23,6 +26,9 @@ MOST_EDGES = 16 << 24
 """Most edges that are generated, about 8 GB while a graph is built."""
 
 MOST_TABLE_BYTES = 8 * 2**30
+
+ELEMENT_BYTES = 8
+"""What gups updates; every thread has hot elements of its own."""
 
 Seed = Annotated[Integer, Field(ge=0, le=MAX_SEED)]
 
@@ -113,6 +119,9 @@ class GupsRecord(Strict):
                 ("hot_bytes",),
                 f"{format_size(self.hot_bytes)} is more than table_bytes; the largest valid size is {limit}",
             )
+        if self.moves >= self.updates:
+            text = f"{self.moves} need updates between them, {self.updates} are too few"
+            yield ("moves",), f"{text}; the largest valid value is {self.updates - 1}"
 
 
 Record = Annotated[BcRecord | PrRecord | GupsRecord, Field(discriminator="kernel")]
@@ -204,37 +213,76 @@ class Workload(Strict):
     )
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
-        """Streams say themselves how many threads run."""
-        streams = self.sim.streams
+        """Streams say themselves how many threads run; each thread of gups has a hot element."""
+        streams, record = self.sim.streams, self.sim.record
         if streams is not None and streams.threads != self.threads:
             yield (
                 ("threads",),
                 f"{self.threads} is not what the streams add up to; the valid value is {streams.threads}",
             )
+        if isinstance(record, GupsRecord) and record.hot_bytes < self.threads * ELEMENT_BYTES:
+            least = format_size(self.threads * ELEMENT_BYTES)
+            yield (
+                ("sim", "record", "hot_bytes"),
+                (
+                    f"{format_size(record.hot_bytes)} is less than an element of {ELEMENT_BYTES} bytes for"
+                    f" each of {self.threads} threads; the smallest valid size is {least}"
+                ),
+            )
 
     @property
-    def footprint_bytes(self) -> int | None:
-        """Bytes of the replayed workload where the file alone decides them; None for graphs."""
+    def footprint_bytes(self) -> int:
+        """Bytes of the replayed workload; for graphs the expected value, because edges are drawn."""
         if self.sim.streams is not None:
             return self.sim.streams.footprint_bytes
+        return self.record_plan().carried_bytes
+
+    def kernel_request(self, threads: int | None = None) -> dict[str, Any]:
+        """What the engine is asked to execute, still without a last-level cache; `ValueError` for streams."""
+        if self.sim.record is None:
+            raise ValueError(f"workload {self.name} is made of streams; there is nothing to record")
+        request = self.sim.record.model_dump(mode="json")
         if isinstance(self.sim.record, GupsRecord):
-            return self.sim.carry.table_bytes or self.sim.record.table_bytes
-        return None
+            request["threads"] = threads or self.threads
+        return request
+
+    def carry_request(self, page_bytes: int) -> dict[str, Any]:
+        """The input that a recording is carried to, as the engine reads it."""
+        carry = self.sim.carry.model_dump(mode="json", exclude={"llc_bytes"}, exclude_none=True)
+        return {**carry, "page_bytes": page_bytes}
+
+    def record_plan(self, machine_llc_bytes: int = 2**20, threads: int | None = None) -> RecordPlan:
+        """How large recording and replay are, and the cache to record with; the sizes do not depend on it.
+
+        `machine_llc_bytes` counts unless the file gives a cache of its own. Raises `EngineError` when the
+        engine refuses to record this on `threads` threads, `ValueError` for streams.
+        """
+        from tiertune.engine import plan
+
+        llc = self.sim.carry.llc_bytes
+        llc_bytes = machine_llc_bytes if llc == FROM_MACHINE else int(llc)
+        # No size depends on the pages.
+        return plan(self.kernel_request(threads), self.carry_request(2 * 2**20), llc_bytes)
 
 
 def load_workload(name_or_path: str, base: Path | None = None) -> Workload:
     """Reads a workload by name (`./workloads` first, then the packaged ones) or path; raises `InputError`.
 
-    The metric is checked against what the engine measures.
+    The metric is checked against what the engine measures, the kernel against what it records.
     """
     path = find("workloads", name_or_path, base)
     return load(Workload, path, _engine_mistakes)
 
 
 def _engine_mistakes(workload: Workload) -> Iterator[tuple[Place, str]]:
-    from tiertune.engine import metrics
+    from tiertune.engine import EngineError, metrics
     from tiertune.nearest import nearest
 
+    if workload.sim.record is not None:
+        try:
+            workload.record_plan()
+        except EngineError as error:
+            yield ("sim", "record"), str(error)
     known = {metric.name: metric.direction for metric in metrics()}
     given = workload.metric
     if given.name not in known:

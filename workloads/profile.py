@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiertune.engine import EngineError, EngineWorkload, record, version
+from tiertune.engine import EngineError, EngineWorkload, profile_version, record, version
 from tiertune.machines.definition import Machine
-from tiertune.workloads.definition import FROM_MACHINE, GraphRecord, GupsRecord, Workload
+from tiertune.workloads.definition import Workload
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +27,6 @@ Columns = Mapping[str, "np.ndarray[Any, Any]"]
 Notify = Callable[[str], None]
 
 DEFAULT_PAGE_BYTES = 2 * 2**20
-LEAST_LLC_BYTES = 512
 METADATA_KEY = b"tiertune.metadata"
 DIGEST_KEY = b"tiertune.sha256"
 
@@ -57,10 +56,7 @@ def profile_for(
         return EngineWorkload.from_streams(sim.streams.document())
     threads = threads or workload.threads
     request = record_request(workload, machine, threads)
-    carry = {
-        **sim.carry.model_dump(mode="json", exclude={"llc_bytes"}, exclude_none=True),
-        "page_bytes": page_bytes,
-    }
+    carry = workload.carry_request(page_bytes)
     path = profile_path(cache_dir, workload.name, request)
     if path.exists():
         try:
@@ -88,22 +84,15 @@ def record_request(workload: Workload, machine: Machine, threads: int) -> dict[s
     """What the engine is asked to execute, with the last-level cache scaled as the footprint is.
 
     A run that is recorded at a hundredth of its footprint sees a hundredth of the cache, so that the same
-    share of accesses reaches memory.
+    share of accesses reaches memory. Raises `EngineError` when the engine refuses the kernel.
     """
-    sim = workload.sim
-    if sim.record is None:
-        raise ValueError(f"workload {workload.name} is made of streams; there is nothing to record")
-    llc_bytes = machine.llc_bytes if sim.carry.llc_bytes == FROM_MACHINE else int(sim.carry.llc_bytes)
-    scaled = max(round(llc_bytes * _recorded_share(workload)), LEAST_LLC_BYTES)
-    request = {**sim.record.model_dump(mode="json"), "llc_bytes": scaled}
-    if isinstance(sim.record, GupsRecord):
-        request["threads"] = threads
-    return request
+    scaled = workload.record_plan(machine.llc_bytes, threads).llc_bytes
+    return {**workload.kernel_request(threads), "llc_bytes": scaled}
 
 
 def profile_path(cache_dir: Path, name: str, request: Mapping[str, Any]) -> Path:
-    """Where the profile of `request` is kept."""
-    text = json.dumps([dict(request), version()], sort_keys=True, separators=(",", ":"))
+    """Where the profile of `request` is kept; another one as soon as the recorder counts differently."""
+    text = json.dumps([dict(request), version(), profile_version()], sort_keys=True, separators=(",", ":"))
     return cache_dir / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.parquet"
 
 
@@ -153,16 +142,6 @@ def _digest(columns: Columns, metadata: str) -> str:
         digest.update(f"\n{name} {values.dtype.str} {len(values)}\n".encode())
         digest.update(values.tobytes())
     return digest.hexdigest()
-
-
-def _recorded_share(workload: Workload) -> float:
-    """Recorded over carried footprint: graphs grow with their vertices, GUPS with its table."""
-    record_, carry = workload.sim.record, workload.sim.carry
-    if isinstance(record_, GraphRecord) and carry.scale is not None:
-        return float(2.0 ** (record_.scale - carry.scale))
-    if isinstance(record_, GupsRecord) and carry.table_bytes is not None:
-        return record_.table_bytes / carry.table_bytes
-    return 1.0
 
 
 def _spelled(request: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from tests.configs.corpus import ROOT
 from tiertune import engine
 from tiertune.machines.definition import Machine, load_machine
 from tiertune.workloads import profile
-from tiertune.workloads.definition import Workload, load_workload
+from tiertune.workloads.definition import BcRecord, Workload, load_workload
 from tiertune.workloads.profile import (
     UnreadableProfile,
     profile_for,
@@ -144,17 +144,49 @@ def test_name_follows_what_is_asked_for(machine: Machine, monkeypatch: pytest.Mo
     assert path == profile_path(Path("p"), workload.name, dict(reversed(request.items())))
     assert path != profile_path(Path("p"), workload.name, {**request, "seed": 8})
     assert path != profile_path(Path("p"), workload.name, record_request(workload, machine, 4))
-    monkeypatch.setattr(profile, "version", lambda: "another")
-    assert path != profile_path(Path("p"), workload.name, request)
+    for part in ("version", "profile_version"):
+        with monkeypatch.context() as patched:
+            patched.setattr(profile, part, lambda: "another")
+            assert path != profile_path(Path("p"), workload.name, request)
+    assert path == profile_path(Path("p"), workload.name, request)
+
+
+def test_profile_version_is_what_the_profile_says(machine: Machine) -> None:
+    _, metadata = engine.record(record_request(load_workload(str(GOOD / "minimal.yaml")), machine, 4))
+    written = json.loads(metadata)
+    assert engine.profile_version() == f"{written['format_version']}.{written['recorder_version']}"
 
 
 def test_cache_is_scaled_with_the_footprint(machine: Machine) -> None:
     gups = load_workload(str(GOOD / "full-gups.yaml"))
     assert record_request(gups, machine, 8)["llc_bytes"] == 8 * 2**20 * 16 // 1024
-    pagerank = load_workload(str(GOOD / "full-pagerank.yaml"))
-    assert record_request(pagerank, machine, 4)["llc_bytes"] == machine.llc_bytes // 256
     minimal = load_workload(str(GOOD / "minimal.yaml"))
     assert record_request(minimal, machine, 4)["llc_bytes"] == machine.llc_bytes
+
+
+def test_cache_of_a_graph_is_scaled_with_its_edges(machine: Machine, tmp_path: Path) -> None:
+    """Bytes per vertex grow with a Kronecker graph, because fewer of its edges are duplicates."""
+    text = (GOOD / "full-betweenness.yaml").read_text(encoding="utf-8")
+    (tmp_path / "kron.yaml").write_text(text.replace("graph: uniform", "graph: kron"), encoding="utf-8")
+    betweenness = load_workload(str(tmp_path / "kron.yaml"))
+    request = record_request(betweenness, machine, 4)
+    columns, metadata = engine.record(request)
+    recorded = sum(entry["bytes"] for entry in json.loads(metadata)["objects"])
+    carry = betweenness.carry_request(2 * 2**20)
+    replayed = engine.EngineWorkload.from_profile(columns, metadata, carry, 4).footprint_bytes
+    scaled = machine.llc_bytes * recorded / replayed
+    assert request["llc_bytes"] == pytest.approx(scaled, rel=0.02)
+    record_, carried = betweenness.sim.record, betweenness.sim.carry.scale
+    assert isinstance(record_, BcRecord)
+    assert carried is not None
+    assert request["llc_bytes"] < 0.95 * machine.llc_bytes * 2.0 ** (record_.scale - carried)
+
+
+def test_footprint_is_known_before_anything_is_recorded(
+    workload: Workload, machine: Machine, tmp_path: Path
+) -> None:
+    replayed = profile_for(workload, machine, None, tmp_path, lambda _: None).footprint_bytes
+    assert workload.footprint_bytes == pytest.approx(replayed, rel=0.02)
 
 
 def test_failed_write_leaves_nothing_and_the_run_goes_on(
