@@ -76,11 +76,10 @@ def verdict(found: Effect | None, objective: Objective, lost: int = 0, pairs: in
         return f"no improvement found: the tuned configuration failed in {lost} of {pairs} validation runs"
     if found is None:
         return "not validated: too few validation runs worked to judge"
-    span = (
-        f"{found.confidence:.0%} interval {found.low:.{_digits(found)}f} to {found.high:.{_digits(found)}f}"
-    )
-    span = span.replace("%", " %", 1)
-    ratio = f"{found.ratio:.{_digits(found)}f}x"
+    digits = _digits(found)
+    low, high, ratio = (f"{value:.{digits}f}" for value in (found.low, found.high, found.ratio))
+    span = f"{found.confidence * 100:.0f} % interval {low} to {high}"
+    ratio += "x"
     better = f"{ratio} faster than default"
     if objective.direction == "maximize":
         better = f"at {ratio} the {objective.metric} of default"
@@ -89,7 +88,7 @@ def verdict(found: Effect | None, objective: Objective, lost: int = 0, pairs: in
     if found.high < 1.0:
         return f"no improvement found: tuned is worse than default, {ratio} its speed, {span}"
     if found.low > 1.0:
-        return f"no improvement found: {ratio} is below the {MIN_EFFECT:.0%} that counts, {span}"
+        return f"no improvement found: {ratio} is below the {MIN_EFFECT * 100:.0f} % that counts, {span}"
     return f"no improvement found: tuned is at {ratio} of default, {span}"
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import exp
+from statistics import median
+
 import pytest
 
 from tests.contracts.optimiser import INITIAL, OptimiserContract, campaign
@@ -51,13 +54,14 @@ def test_the_initial_design_fills_the_space() -> None:
     assert sorted(int(share * 16) for share in shares) == list(range(16))
 
 
-def test_smac_beats_random_search_on_the_smooth_surface() -> None:
-    def best(optimiser: type[RandomOptimiser], seed: int) -> float:
-        proposals = campaign(optimiser(surfaces.space(), Settings(seed, 12, 0.1)), 45)
-        return min(surfaces.smooth(proposal.config) for proposal in proposals)
-
-    wins = [best(SmacOptimiser, seed) < best(RandomOptimiser, seed) for seed in range(4)]
-    assert sum(wins) >= 3
+def test_the_model_steers_to_better_configs() -> None:
+    # Not best against best: that takes 100 noisy trials and several seeds, see `optimiser_race.py`.
+    for seed in (0, 1):
+        smac = campaign(SmacOptimiser(surfaces.space(), Settings(seed, 12, 0.2)), 36)
+        draws = campaign(RandomOptimiser(surfaces.space(), Settings(seed)), 36)
+        modelled = [surfaces.smooth(p.config) - 1.0 for p in smac if p.origin == "model"]
+        random = [surfaces.smooth(p.config) - 1.0 for p in draws if p.origin == "random"]
+        assert median(modelled) < 0.6 * median(random)
 
 
 def test_failures_are_told_as_worse_than_all_that_worked() -> None:
@@ -73,8 +77,6 @@ def test_failures_are_told_as_worse_than_all_that_worked() -> None:
     ]
     costs = {observation.number: cost for observation, cost in told(history)}
     assert set(costs) == {0, 1, 2, 3, 4, 7}
-    from math import exp
-
     assert exp(costs[2] - 3.0) == pytest.approx(CRASH_FACTOR)
     assert exp(costs[7] - 3.0) == pytest.approx(CRASH_FACTOR)
     assert exp(costs[3] - 5.0) == pytest.approx(TIMEOUT_FACTOR)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
+IsNew = Callable[[Configuration], bool]
+
 RANDOM_CANDIDATES = 2000
 STARTS = 10  # of each kind: best random candidates, best configs tried
 STEPS = 12
@@ -41,7 +43,7 @@ class CubeMaximizer(AbstractAcquisitionMaximizer):
     `is_new` says of a configuration whether it may be proposed (it was not tried and is not in flight).
     """
 
-    def __init__(self, space: ConfigurationSpace, seed: int, is_new: Callable[[Configuration], bool]) -> None:
+    def __init__(self, space: ConfigurationSpace, seed: int, is_new: IsNew) -> None:
         super().__init__(space, challengers=RETURNED, seed=seed)
         self._random = np.random.default_rng(seed)
         self._is_new = is_new
