@@ -22,3 +22,8 @@ pub use knob::{Config, Knob, KnobError, KnobKind, Value};
 pub use policy::*;
 pub use random::CounterRng;
 pub use registry::{SYSTEMS, System, SystemError};
+
+/// Compiles the example in the engine's README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

@@ -66,7 +66,9 @@ fn execute(system: &str, command: &str, driver: &mut Option<Driver>) -> Option<S
             let event = if *kind == "load" { Event::LoadMiss } else { Event::Store };
             let times: usize = times.strip_prefix('x')?.parse().ok()?;
             let accesses = pages(list)?.into_iter().flat_map(|page| vec![(page, event); times]);
+            let seen = driver.log.len();
             driver.sample(&accesses.collect::<Vec<_>>());
+            driver.log[seen..].iter().for_each(|entry| output += &describe(entry));
         }
         ["run", span, rest @ ..] => {
             let seen = driver.log.len();

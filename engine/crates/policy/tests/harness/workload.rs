@@ -9,6 +9,7 @@ use super::{Driver, Entry, MS};
 const SMALL_PAGES: u32 = 64;
 const HOT_PAGES: u32 = 600;
 const FAST_PAGES: u32 = 200;
+const FREE_FAST_PAGES: i64 = 20;
 const BATCH_NS: Nanos = 5 * MS;
 const BATCHES: u64 = 240;
 /// Batches between two moves of the hot set.
@@ -43,8 +44,11 @@ pub fn run(system: &str, config: &Config, page_bytes: u64, tiers: usize) -> Obse
     let topology = topology(page_bytes, tiers);
     let policy = registry::build(system, config, &topology).unwrap_or_else(|error| panic!("{system}: {error}"));
     let mut driver = Driver::new(policy, &topology);
+    // Some of fast memory is free at the start, for policies that only fill what is free.
+    driver.occupy(0, FREE_FAST_PAGES);
     driver.alloc(0, SMALL_PAGES);
     driver.alloc(SMALL_PAGES, topology.pages - SMALL_PAGES);
+    driver.occupy(0, -FREE_FAST_PAGES);
     let samplers = driver.policy.samplers();
     let mut rng = CounterRng::new(7, &[]);
     let mut swept = 0;
