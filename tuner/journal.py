@@ -122,6 +122,9 @@ class Journal:
                        values (1, ?, ?, ?, ?, ?)""",
                     values,
                 )
+            elif not self._db.execute("select 1 from trial").fetchone():
+                # Nothing was made from the settings before: whoever corrects a campaign that did not fit may.
+                self._db.execute("update campaign set name = ?, document = ?, lag = ?", (name, text, lag))
             elif row["document"] != text:
                 changes = differences(json.loads(row["document"]), document)
                 if not extend or not all(change.extends for change in changes):

@@ -174,9 +174,18 @@ class StoreContract:
         with pytest.raises(JournalError, match="not a usable journal"):
             self.store(path)
 
+    def test_a_campaign_without_trials_may_be_corrected(self, path: Path) -> None:
+        changed = {"campaign": {**DOCUMENT["campaign"], "seed": 2}}
+        with self.store(path) as store:
+            first = store.claim("toy", DOCUMENT, 1)
+            second = store.claim("toy", changed, 2)
+        assert (second.document, second.lag) == (changed, 2)
+        assert (second.identity, second.generation) == (first.identity, 0)
+
     def test_the_same_campaign_goes_on_and_keeps_its_lag(self, path: Path) -> None:
         with self.store(path) as store:
             first = store.claim("toy", DOCUMENT, 1)
+            start(store, trial(0))
             assert store.claim("toy", DOCUMENT, 7) == first
             assert (first.lag, first.generation) == (1, 0)
         with self.store(path, writer=False) as store:
@@ -186,6 +195,7 @@ class StoreContract:
         changed = {"campaign": {**DOCUMENT["campaign"], "seed": 2}}
         with self.store(path) as store:
             store.claim("toy", DOCUMENT)
+            start(store, trial(0))
             for extend in (False, True):
                 with pytest.raises(JournalError, match=r"campaign.seed: 1 -> 2.*--name"):
                     store.claim("toy", changed, extend=extend)
@@ -195,6 +205,7 @@ class StoreContract:
         larger = {"campaign": {**DOCUMENT["campaign"], "budget": {"trials": 20, "initial": 4}}}
         with self.store(path) as store:
             store.claim("toy", DOCUMENT)
+            start(store, trial(0))
             with pytest.raises(JournalError, match=r"trials: 10 -> 20.*--extend"):
                 store.claim("toy", larger)
             assert store.claim("toy", larger, extend=True).generation == 1

@@ -1,7 +1,7 @@
 """Races optimisers on the surfaces: `python -m tests.tuner.optimiser_race VARIANT[,VARIANT] SEEDS`.
 
-Not a test: the table in `tuner/optimiser/smac.py` comes from here. Prints regret in percent (of the config that
-is handed over, the best observed, after 50 and 100 trials; of the best one visited) and CPU seconds per ask.
+Not a test: the table in `tuner/optimiser/smac.py` comes from here. Prints regret in percent, of the config
+that is handed over (the best observed) after 50 and 100 trials and of the best visited, and CPU s per ask.
 """
 
 from __future__ import annotations
