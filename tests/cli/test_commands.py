@@ -15,7 +15,7 @@ from tiertune import __version__, engine
 from tiertune.tuner.cli.evaluate import parse_seeds
 from tiertune.tuner.cli.failures import say
 
-COMMANDS = ("demo", "tune", "resume", "run", "record", "list", "show", "report", "ui", "doctor")
+COMMANDS = ("demo", "tune", "resume", "run", "record", "list", "show", "schema", "report", "ui", "doctor")
 COMMAND = Path(sys.executable).with_name("tiertune")
 
 

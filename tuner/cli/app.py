@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tiertune import __version__
-from tiertune.tuner.cli import campaign, catalog, doctor, evaluate, recording, results
+from tiertune.tuner.cli import campaign, catalog, doctor, evaluate, recording, results, schema
 
 FIRST_STEPS = """\
 tiertune finds, checks and compares the best settings of memory-tiering systems.
@@ -66,6 +66,7 @@ app.command()(evaluate.run)
 app.command()(recording.record)
 app.command("list")(catalog.list_names)
 app.command()(catalog.show)
+app.command()(schema.schema)
 app.command()(results.report)
 app.command()(results.ui)
 app.command()(doctor.doctor)

@@ -146,7 +146,10 @@ def check_fit(
             f"--threads: {threads or workload.threads} is more than the cores of {machine.name};"
             f" the largest valid value is {machine.cores}"
         )
-    misfit = streams and fit_mistake(streams.footprint_bytes, ratio, page_bytes, machine)
+    if streams is None:
+        # The engine says here, not after seconds of recording, what it cannot record on so many threads.
+        workload.record_plan(machine.llc_bytes, threads)
+    misfit = fit_mistake(workload.footprint_bytes, ratio, page_bytes, machine)
     if misfit:
         raise InputError(f"--ratio: {misfit}")
 
@@ -206,7 +209,8 @@ def _print(document: dict[str, Any], declared: tuple[MetricInfo, ...]) -> None:
     )
     notes = len(document["workload"]["notes"])
     if notes:
-        what = f"tiertune record {scenario['workload']} -m {scenario['machine']}"
+        pages = quantity(scenario["page_bytes"], "bytes").replace(" ", "")
+        what = f"tiertune record {scenario['workload']} -m {scenario['machine']} --page-size {pages}"
         out.print(f"carried to that size; {notes} notes on how: {what}", markup=False)
     spread = len(runs) > 1
     out.print(f"median over {len(runs)} seeds\n" if spread else f"seed {runs[0]['seed']}\n")

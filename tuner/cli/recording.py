@@ -14,6 +14,7 @@ from tiertune.tuner.cli.options import RESULTS, Json, MachineName, Results, Thre
 def record(
     workload: Annotated[str, typer.Argument(help="Workload: a name or a file.")],
     machine: MachineName,
+    page_size: Annotated[str, typer.Option(help="Page size of the runs: 2MiB or 4KiB.")] = "2MiB",
     threads: Threads = None,
     results: Results = RESULTS,
     as_json: Json = False,
@@ -27,15 +28,25 @@ def record(
     Example:
       tiertune record bc-kron -m skx-numa
     """
+    from tiertune.engine import systems
+    from tiertune.files import InputError
     from tiertune.machines.definition import load_machine
+    from tiertune.tuner.cli.evaluate import checked
     from tiertune.tuner.cli.failures import say
     from tiertune.tuner.cli.output import console, print_json
     from tiertune.tuner.report.numbers import quantity
+    from tiertune.units import format_size
     from tiertune.workloads.definition import load_workload
     from tiertune.workloads.profile import profile_for
 
     definition, model = load_workload(workload), load_machine(machine)
-    described = profile_for(definition, model, threads, results / "profiles", say).describe()
+    page_bytes = checked("--page-size", page_size)
+    sizes = sorted({size for system in systems() for size in system.page_bytes})
+    if page_bytes not in sizes:
+        near = format_size(min(sizes, key=lambda size: abs(size - page_bytes)))
+        raise InputError(f"--page-size: no system manages pages of {page_size}; the nearest size is {near}")
+    profile = profile_for(definition, model, threads, results / "profiles", say, page_bytes=page_bytes)
+    described = profile.describe()
     if as_json:
         print_json({"workload": definition.name, "machine": model.name, **described})
         return

@@ -1,0 +1,23 @@
+"""`schema`: JSON Schema of the files people write, for editors."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tiertune.tuner.cli.failures import guarded
+
+
+@guarded
+def schema(kind: Annotated[str, typer.Argument(help="campaign, machine, space or workload.")]) -> None:
+    """Print the JSON Schema of a kind of file, for editors.
+
+    \b
+    Example:
+      tiertune schema campaign > campaign.schema.json
+    """
+    from tiertune.tuner.campaign import schema_for
+    from tiertune.tuner.cli.output import print_json
+
+    print_json({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema_for(kind)})
