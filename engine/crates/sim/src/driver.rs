@@ -10,6 +10,7 @@ use crate::error::RunError;
 use crate::memory::Memory;
 use crate::metrics::{Metrics, Stretch, Timeline, TimelineColumns};
 use crate::migration::{Migrator, Step};
+use crate::timings::Timings;
 use crate::scenario::{Noise, Request};
 use crate::workload::Workload;
 
@@ -31,6 +32,9 @@ pub struct RunResult {
     pub gauges: std::collections::BTreeMap<String, f64>,
     /// The system's knobs as they applied, defaults filled in.
     pub config: tiertune_policy::Config,
+    /// Where the run's own time went, if that was asked for; the only part that is not reproducible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timings: Option<Timings>,
 }
 
 /// Policy, page table and migrator on a virtual clock.
@@ -237,6 +241,7 @@ impl<'w> Driver<'w> {
             metrics: self.metrics,
             timeline: self.timeline.columns(),
             config: self.config,
+            timings: None,
         }
     }
 }

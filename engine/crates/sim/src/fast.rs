@@ -21,6 +21,7 @@ use crate::operation::{Operation, operation_time};
 use crate::sampler::{RecordBudget, ThreadCounters};
 use crate::scenario::{Machine, Request};
 use crate::sweep::Sweep;
+use crate::timings::Stopwatch;
 use crate::workload::{LINE_BYTES, Object, Phase, Popularity, Stream, Workload};
 
 /// Longest slice when nothing samples or copies: only sweeps then change the rates.
@@ -36,7 +37,8 @@ pub fn run(workload: &Workload, request: &Request) -> Result<RunResult, RunError
             }
         }
     }
-    Ok(simulation.driver.finish(simulation.now))
+    let Fast { driver, now, stopwatch, .. } = simulation;
+    Ok(RunResult { timings: stopwatch.finish(), ..driver.finish(now) })
 }
 
 struct Fast<'w> {
@@ -50,6 +52,7 @@ struct Fast<'w> {
     now: Nanos,
     slice: u64,
     samples: Vec<Sample>,
+    stopwatch: Stopwatch,
 }
 
 /// What changes while a phase runs.
@@ -93,7 +96,9 @@ fn miss_density<'a>(missed: &'a Option<MissedReads>, stream: &'a Stream) -> Opti
 
 impl<'w> Fast<'w> {
     fn new(workload: &'w Workload, request: &'w Request) -> Result<Self, RunError> {
+        let mut stopwatch = Stopwatch::new(request.timings);
         let driver = Driver::new(workload, request)?;
+        stopwatch.lap(|t| &mut t.placement_s);
         let mut rng = CounterRng::new(driver.key, &[domain::PHASES]);
         let counters =
             driver.samplers.iter().map(|s| ThreadCounters::new(*s, workload.max_threads, &mut rng)).collect();
@@ -115,12 +120,14 @@ impl<'w> Fast<'w> {
             now: 0,
             slice: 0,
             samples: Vec::new(),
+            stopwatch,
         })
     }
 
     fn run_phase(&mut self, phase: &Phase) {
         let end = phase.seconds.map(|s| self.now + (s * 1e9) as Nanos);
         let mut progress = self.begin(phase);
+        self.stopwatch.lap(|t| &mut t.phases_s);
         loop {
             let working = progress.left.iter().any(|l| *l > 0.0 && l.is_finite());
             if end.is_some_and(|end| self.now >= end) || (end.is_none() && !working) {
@@ -284,6 +291,7 @@ impl<'w> Fast<'w> {
         let longest = if busy { self.request.slice_ns } else { QUIET_SLICE_NS.max(self.request.slice_ns) };
         self.place_sweeps(phase, progress);
         self.solve(phase, progress, longest as f64);
+        self.stopwatch.lap(|t| &mut t.solve_s);
         let dt = self.slice_length(phase, progress, longest, end);
         let dt_ns = dt as f64;
         let until = self.now + dt;
@@ -330,18 +338,21 @@ impl<'w> Fast<'w> {
             }
             self.sample(phase, g, threads, ops, progress, &mut rng);
         }
+        self.stopwatch.lap(|t| &mut t.samples_s);
         let last = tiers - 1;
         stretch.fast_latency_ns2 = self.machine.tiers[0].latency_ns * multipliers[0] * dt_ns;
         stretch.slow_latency_ns2 = self.machine.tiers[last].latency_ns * multipliers[last] * dt_ns;
         stretch.fast_traffic_bytes = (traffic[0].read_gbps + traffic[0].write_gbps) * dt_ns;
         stretch.slow_traffic_bytes = (traffic[last].read_gbps + traffic[last].write_gbps) * dt_ns;
         self.migrate(phase, progress, until, &multipliers, &mut stretch);
+        self.stopwatch.lap(|t| &mut t.migrations_s);
         self.now = until;
         let samples = std::mem::take(&mut self.samples);
         self.driver.deliver_samples(until, &samples);
         self.samples = samples;
         self.driver.deliver_migrations(until);
         self.driver.wake_if_due(until);
+        self.stopwatch.lap(|t| &mut t.policy_s);
         self.driver.book(&mut stretch);
     }
 
@@ -485,7 +496,8 @@ enum Source<'a> {
     Window(&'a Sweep),
 }
 
-/// Draws `count` records.
+/// Draws `count` records. This is the hottest loop of the simulator, so what does not change from
+/// record to record is decided outside of it.
 fn draw_pages(
     source: &Source<'_>,
     object: &Object,
@@ -495,17 +507,24 @@ fn draw_pages(
     rng: &mut CounterRng,
     into: &mut Vec<Sample>,
 ) {
-    for _ in 0..count {
-        let page = match source {
-            Source::Law(alias) => {
+    let sample = |page: u32| Sample { page, tier: memory.tier_of(page), event };
+    match source {
+        Source::Law(alias) => {
+            let edges = object.edges.as_slice();
+            let mut position = || {
                 let bits = rng.next_u64();
                 let piece = alias.draw((bits >> 32) as u32);
-                let (from, to) = (object.edges[piece], object.edges[piece + 1]);
-                object.page_at(from + (((bits & 0xffff_ffff) * u64::from(to - from)) >> 32) as u32)
+                let (from, to) = (edges[piece], edges[piece + 1]);
+                from + (((bits & 0xffff_ffff) * u64::from(to - from)) >> 32) as u32
+            };
+            match &object.scatter {
+                None => into.extend((0..count).map(|_| sample(object.first_page + position()))),
+                Some(scatter) => {
+                    into.extend((0..count).map(|_| sample(object.first_page + scatter.index(position()))));
+                }
             }
-            Source::Window(sweep) => sweep.draw(object, rng),
-        };
-        into.push(Sample { page, tier: memory.tier_of(page), event });
+        }
+        Source::Window(sweep) => into.extend((0..count).map(|_| sample(sweep.draw(object, rng)))),
     }
 }
 

@@ -20,6 +20,7 @@ pub mod sampler;
 pub mod scatter;
 pub mod scenario;
 pub mod sweep;
+pub mod timings;
 pub mod workload;
 
 use rayon::prelude::*;

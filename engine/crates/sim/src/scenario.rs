@@ -262,6 +262,9 @@ pub struct Request {
     /// Co-runners.
     #[serde(default)]
     pub contention: Vec<Contention>,
+    /// Whether to measure where the time of the run itself goes (fast mode).
+    #[serde(default)]
+    pub timings: bool,
     /// Longest stretch at constant rates while a sampler runs.
     #[serde(default = "default_slice_ns")]
     pub slice_ns: u64,

@@ -43,17 +43,18 @@ pub fn request(system: &str, config: Config, page_bytes: u64, fast_bytes: u64, s
         mode: Mode::Fast,
         timeline_points: 0,
         contention: vec![],
+        timings: false,
         slice_ns: 1_000_000,
     }
 }
 
-/// Random values of all tunable knobs of `hemem`; sampling periods are shortened in proportion to
-/// the tests' short runs, within the declared range.
+/// Random values of all tunable knobs of `hemem`; sampling periods are at the short end of the
+/// declared range, so that runs of a fraction of a second have samples to act on.
 #[allow(dead_code)]
 pub fn random_hemem(rng: &mut CounterRng) -> Config {
     let mut config = Config::new();
     for knob in (registry::find("hemem").expect("registered").knobs)().iter().filter(|k| k.tunable) {
-        let longest = 5_000.0;
+        let longest = 1_000.0;
         let mut draw = |min: f64, max: f64, log: bool| {
             let max = if knob.name.ends_with("sampling_period") { max.min(longest) } else { max };
             let u = rng.next_f64();
@@ -66,6 +67,8 @@ pub fn random_hemem(rng: &mut CounterRng) -> Config {
         };
         config.insert(knob.name.into(), value);
     }
+    // The objects of these tests are small; by default hemem leaves such ones alone.
+    config.insert("mmap_filter_size_bytes".into(), 0i64.into());
     config
 }
 
