@@ -222,7 +222,7 @@ def record(request: Mapping[str, Any]) -> tuple[dict[str, np.ndarray[Any, Any]],
 
 
 def profile_version() -> str:
-    """Version of the recorder and of its columns; what it recorded before another version is recorded anew."""
+    """Version of the recorder and of its columns; profiles of another version are recorded anew."""
     return str(_native().profile_version())
 
 
