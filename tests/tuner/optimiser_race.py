@@ -78,7 +78,7 @@ def race(variant: str, surface: str, seed: int) -> Race:
         costs.append(cost)
         history.append(Observation(number, proposal.config, Status.OK, cost))
         handed.append(truths[int(np.argmin(costs))] - 1.0)
-    return Race(handed[49], handed[-1], min(truths) - 1.0, float(np.mean(asks)))
+    return Race(handed[49], handed[-1], min(truths) - 1.0, float(np.mean(asks)) if asks else 0.0)
 
 
 def main(variants: str, seeds: str) -> None:

@@ -42,21 +42,22 @@ class SmacOptimiser(RandomOptimiser):
     are interleaved (by trial number, so that they need no model), no racing, and one batched call for the
     incumbent.
 
-    Costs are logs of the objective, told as they are. Measured with `tests/tuner/optimiser_race.py`: regret
-    of the config handed over after 100 trials at 4 % noise, mean over 6 seeds (SMAC's own search: 4), in
-    percent, and CPU seconds of a model-based ask averaged over trials 20 to 99 (shared machine):
+    Costs are logs of the objective, told as they are. Measured with `tests/tuner/optimiser_race.py`: regret of
+    the config handed over after 100 trials at 4 % noise, in percent, mean over the first 4 or 6 seeds, and CPU
+    seconds of a model-based ask on a busy machine. Differences of a point are luck at so few seeds.
 
-    ================================= ======= ====== =========== =====
-    variant                           plateau smooth conditional CPU s
-    ================================= ======= ====== =========== =====
-    10 trees, CubeMaximizer           1.4     3.3    6.0         0.07
-    10 trees, SMAC's search (2000/10) 2.4     3.6    RACE        0.77
-    30 trees, CubeMaximizer (in use)  1.3     3.4    3.5         0.11
-    30 trees, leaves of 3             2.6     3.9    5.1         0.10
-    ================================= ======= ====== =========== =====
-
-    SMAC's own log scaling of costs on top of the logs was worse on two
-    of three (10 trees: 2.2, 5.8, 3.9; 30 trees: 2.1, 7.1, 4.6).
+    ============================ ===== ======= ====== =========== =====
+    variant                      seeds plateau smooth conditional CPU s
+    ============================ ===== ======= ====== =========== =====
+    in use: 30 trees, EI         6     1.3     3.4    3.5         0.11
+    10 trees                     6     1.4     3.3    6.0         0.07
+    10 trees, SMAC's own search  4     2.4     3.6    4.4         0.82
+    leaves of 3                  6     2.6     3.9    5.1         0.10
+    PI instead of EI             4     2.1     6.4    6.0         0.12
+    EI and model mean in turns   4     2.0     4.1    3.8         0.13
+    SMAC's log scaling on top    6     2.1     7.1    4.6         0.13
+    random search                6     1.8     5.0    8.7         0.00
+    ============================ ===== ======= ====== =========== =====
     """
 
     name: ClassVar[str] = "smac"
