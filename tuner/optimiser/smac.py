@@ -42,9 +42,9 @@ class SmacOptimiser(RandomOptimiser):
     are interleaved (by trial number, so that they need no model), no racing, and one batched call for the
     incumbent.
 
-    Costs are logs of the objective, told as they are. Measured with `tests/tuner/optimiser_race.py`: regret of
-    the config handed over after 100 trials at 4 % noise, in percent, mean over the first 4 or 6 seeds, and CPU
-    seconds of a model-based ask on a busy machine. Differences of a point are luck at so few seeds.
+    Costs are logs of the objective, told as they are. Measured with `tests/tuner/optimiser_race.py`: regret
+    of the config handed over after 100 trials at 4 % noise, in percent, mean over the first 4 or 6 seeds, and
+    CPU seconds of a model-based ask on a busy machine. Differences of a point are luck at so few seeds.
 
     ============================ ===== ======= ====== =========== =====
     variant                      seeds plateau smooth conditional CPU s
