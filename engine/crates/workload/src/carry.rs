@@ -105,6 +105,9 @@ pub struct ReplayStream {
     pub stores_per_op: f64,
     /// Share of the accesses that go to each bin of the object; as long as the object has bins, sums to 1.
     pub weights: Vec<f32>,
+    /// Whether each thread touches only its own equal part of the object, parts in thread order.
+    #[serde(default)]
+    pub partitioned: bool,
 }
 
 /// Why a profile cannot be carried; every message is one sentence.

@@ -104,6 +104,14 @@ fn nothing_changes_at_the_recorded_size() {
     .unwrap();
     let replay = profile.carry(&spec(json!({"page_bytes": 4096}))).unwrap();
     check_shape(&replay);
+    // Threads share the arrays of a graph.
+    assert!(
+        replay
+            .slices
+            .iter()
+            .flat_map(|slice| &slice.streams)
+            .all(|stream| !stream.partitioned)
+    );
     check_totals(&profile, &replay, (1.0, 1.0));
     assert_eq!(replay.footprint_bytes(), profile.footprint_bytes());
     assert_eq!(replay.slices.len(), profile.metadata.slices.len());
@@ -383,6 +391,14 @@ fn gups_is_carried_exactly() {
                 })
                 .sum::<f64>()
         };
+        assert!(slice.streams[0].partitioned);
+        // The regions are equal parts in thread order, each with a quarter of the accesses and of the hot ones.
+        for thread in 0..4 {
+            let own = &weights[thread * region..(thread + 1) * region];
+            let part = |range: &[f32]| range.iter().map(|w| f64::from(*w)).sum::<f64>();
+            assert!((part(own) - 0.25).abs() < 1e-5);
+            assert!((part(&own[start..start + hot_pages]) / sum(start..start + hot_pages) - 0.25).abs() < 1e-5);
+        }
         let (hot, all) = (sum(start..start + hot_pages), sum(0..region));
         assert!((all - 1.0).abs() < 1e-5);
         let ratio = (hot / hot_pages as f64) / ((all - hot) / (region - hot_pages) as f64);

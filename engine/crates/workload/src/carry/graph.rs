@@ -103,6 +103,8 @@ pub(super) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             writebacks_per_op: stream.writebacks as f64 / ops,
             stores_per_op: stream.stores as f64 / ops,
             weights: weights.iter().map(|weight| *weight as f32).collect(),
+            // Any thread may read any vertex or edge.
+            partitioned: false,
         });
     }
     let objects: Vec<ReplayObject> = order

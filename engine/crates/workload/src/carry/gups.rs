@@ -63,6 +63,8 @@ pub(super) fn carry(profile: &Profile, request: &GupsRequest, spec: &CarrySpec) 
                     writebacks_per_op: per_op(|part| part.writebacks),
                     stores_per_op: per_op(|part| part.stores),
                     weights,
+                    // Each thread has a private region, in thread order: see `Shape::hot_ranges`.
+                    partitioned: true,
                 }],
             });
         }
@@ -77,6 +79,11 @@ pub(super) fn carry(profile: &Profile, request: &GupsRequest, spec: &CarrySpec) 
             "All ratios are kept, hot-set moves happen after the same share of the updates, and reads per update stay as \
              recorded because the last-level cache was scaled with the table, to {} bytes.",
             profile.metadata.llc_bytes
+        ),
+        format!(
+            "Each thread only touches its own region: {} equal parts of the table in thread order, each with its share of the hot \
+             bytes (at its start before the first move), as long as the replay has {} threads.",
+            recorded.threads, recorded.threads
         ),
         "Between two moves updates are independent and equally distributed, so the recorded slices of such a stretch are \
          pooled, and the measured share of the hot part is spread evenly over it: counting noise is not carried."
