@@ -14,6 +14,11 @@ from tiertune.tuner.trial import Config, Measurement, Scenario, Trial
 Notify = Callable[[str], None]
 
 
+NOTES = "notes of "
+"""A backend's facts that start so, followed by a scenario's key, say what was scaled in it, one sentence a
+line."""
+
+
 class ConfigRejected(ValueError):
     """The system does not take this config; the sentence names knob and value. The trial ends as
     `invalid-config`."""

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tiertune import engine
+from tiertune.adapters.base import AdapterError
+from tiertune.adapters.registry import adapter_for
 from tiertune.files import InputError
 from tiertune.machines.definition import Machine, load_machine
-from tiertune.tuner.backend import Backend, ConfigRejected, Notify
+from tiertune.tuner.backend import NOTES, Backend, ConfigRejected, Notify
 from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial, canonical
 from tiertune.units import fast_tier_bytes
 from tiertune.workloads.definition import Workload, load_workload
@@ -57,11 +59,14 @@ class SimBackend(Backend):
                 self._beds[scenario.key] = self._bed(scenario, notify)
 
     def apply(self, trial: Trial) -> Config:
-        """The engine's own reading of the config, defaults filled in."""
+        """The config as the system's adapter put it in force and read it back, defaults filled in."""
+        adapter = adapter_for(trial.system)
         try:
-            return engine.check_config(trial.system, trial.config)
-        except engine.EngineError as error:
+            applied = adapter.start(trial.config)
+            adapter.verify(applied)
+        except (engine.EngineError, AdapterError) as error:
             raise ConfigRejected(str(error)) from error
+        return dict(applied.config)
 
     def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
         """One simulated run. Equal trials give bit-equal metrics."""
@@ -91,8 +96,9 @@ class SimBackend(Backend):
         return self._beds[scenario.key].notes
 
     def facts(self) -> dict[str, str]:
-        """The engine's version."""
-        return {"backend": self.name, "engine": engine.version()}
+        """The engine's version, and what was scaled in each prepared scenario, by its key."""
+        notes = {NOTES + key: "\n".join(bed.notes) for key, bed in self._beds.items() if bed.notes}
+        return {"backend": self.name, "engine": engine.version(), **notes}
 
     def _bed(self, scenario: Scenario, notify: Notify) -> _Bed:
         from tiertune.tuner.campaign import fit_mistake

@@ -166,7 +166,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(tmp_path: Path) -> None:
         time.sleep(0.05)
     running.send_signal(signal.SIGINT)
     _, stderr = running.communicate(timeout=60)
-    assert running.returncode == 130
+    assert running.returncode == 130, stderr
     assert f"tiertune resume small --results {tmp_path / 'results'}" in stderr
     assert "Traceback" not in stderr
     done = [row for row in rows(tmp_path) if row[2] == Status.OK]

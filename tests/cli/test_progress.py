@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 
+import pytest
 from rich.console import Console
 
 from tiertune.tuner.events import Event, Finished, Note, Phase, Plan
@@ -99,7 +100,8 @@ def test_notes_are_printed_as_they_are() -> None:
     assert lines([(0, Note("kept in [/tmp/x] [bold]"))]) == ["kept in [/tmp/x] [bold]"]
 
 
-def test_a_terminal_gets_a_bar_with_counts_time_left_and_the_best() -> None:
+def test_a_terminal_gets_a_bar_with_counts_time_left_and_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # a bar needs a terminal that can move its cursor
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=120, color_system=None)
     with watching(console, {CELL: SLOWEST_FIRST}) as listener:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiertune.tuner.cli.failures import guarded
+from tiertune.tuner.cli.failures import guarded, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
 
 if TYPE_CHECKING:
@@ -104,7 +104,9 @@ def _tune(
         return
     try:
         _run(campaign, plan, results, extend)
-    except KeyboardInterrupt:
+    except BaseException as error:
+        if not was_interrupted(error):
+            raise
         where = "" if results == RESULTS else f" --results {results}"
         raise KeyboardInterrupt(
             f"stopped; nothing that was finished is lost: `tiertune resume {plan.name}{where}` goes on"
@@ -115,11 +117,11 @@ def _tune(
 def _run(campaign: Campaign, plan: CampaignPlan, results: Path, extend: bool) -> None:
     from tiertune.tuner import events
     from tiertune.tuner.cli.output import console
-    from tiertune.tuner.cli.scaling import NotingBackend
     from tiertune.tuner.loop import tune
     from tiertune.tuner.progress import watching
+    from tiertune.tuner.simulation import SimBackend
 
-    backend = NotingBackend(results / "profiles", campaign.workload, campaign.machine)
+    backend = SimBackend(results / "profiles", campaign.workload, campaign.machine)
     with watching(console(stderr=True), {cell.key: cell.objective for cell in plan.cells}) as watcher:
 
         def listener(event: events.Event) -> None:

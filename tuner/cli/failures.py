@@ -50,6 +50,16 @@ def guarded(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
     return run
 
 
+def was_interrupted(error: BaseException) -> bool:
+    """Whether Ctrl-C is behind `error`: native code that it hits reports an error of its own."""
+    link: BaseException | None = error
+    while link is not None:
+        if isinstance(link, KeyboardInterrupt):
+            return True
+        link = link.__cause__ or link.__context__
+    return False
+
+
 def exit_code(error: Exception) -> int:
     """The exit code that an error that reached a command stands for."""
     from tiertune.adapters.base import AdapterError

@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tiertune import __version__
+from tiertune.tuner.backend import NOTES
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.journal_claim import Claim
 from tiertune.tuner.report.cell import build_cell
 from tiertune.tuner.report.document import Cell, Fact, Report
 from tiertune.tuner.trial import Objective, Scenario
-
-NOTES = "notes of "
-"""Environment facts that start so hold what was scaled in a scenario, one sentence a line."""
 
 NOT_MEASURED = (
     "Real hardware: every number comes from the modelled machine; its file has the source of each figure.",

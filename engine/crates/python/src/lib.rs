@@ -36,12 +36,19 @@ struct PyWorkload {
 
 impl PyWorkload {
     fn new(model: WorkloadModel, notes: Vec<String>, carried_page_bytes: Option<u64>) -> Self {
-        Self { model, notes, carried_page_bytes, compiled: Mutex::new(HashMap::new()) }
+        Self {
+            model,
+            notes,
+            carried_page_bytes,
+            compiled: Mutex::new(HashMap::new()),
+        }
     }
 
     fn compiled(&self, page_bytes: u64) -> PyResult<Arc<Workload>> {
         if !page_bytes.is_power_of_two() || page_bytes < 4096 {
-            return Err(refused(format!("page_bytes {page_bytes} is not a power of two from 4096")));
+            return Err(refused(format!(
+                "page_bytes {page_bytes} is not a power of two from 4096"
+            )));
         }
         if let Some(carried) = self.carried_page_bytes.filter(|c| *c != page_bytes) {
             return Err(refused(format!(
@@ -139,11 +146,19 @@ fn run(py: Python<'_>, workload: &PyWorkload, request: &str) -> PyResult<String>
 /// Runs many requests on `threads` threads; results in the order of the requests.
 #[pyfunction]
 fn run_many(py: Python<'_>, workload: &PyWorkload, requests: Vec<String>, threads: usize) -> PyResult<Vec<String>> {
-    let requests: Vec<Request> =
-        requests.iter().map(|r| serde_json::from_str(r)).collect::<Result<_, _>>().map_err(refused)?;
-    let Some(first) = requests.first() else { return Ok(vec![]) };
+    let requests: Vec<Request> = requests
+        .iter()
+        .map(|r| serde_json::from_str(r))
+        .collect::<Result<_, _>>()
+        .map_err(refused)?;
+    let Some(first) = requests.first() else {
+        return Ok(vec![]);
+    };
     if let Some(other) = requests.iter().find(|r| r.page_bytes != first.page_bytes) {
-        return Err(refused(format!("requests mix pages of {} and {} bytes", first.page_bytes, other.page_bytes)));
+        return Err(refused(format!(
+            "requests mix pages of {} and {} bytes",
+            first.page_bytes, other.page_bytes
+        )));
     }
     py.detach(|| {
         let workload = workload.compiled(first.page_bytes)?;

@@ -14,10 +14,15 @@ impl AliasTable {
     #[must_use]
     pub fn new(weights: &[f64]) -> Self {
         let n = weights.len();
-        assert!((1..=65_536).contains(&n), "an alias table has 1 to 65536 entries, not {n}");
+        assert!(
+            (1..=65_536).contains(&n),
+            "an alias table has 1 to 65536 entries, not {n}"
+        );
         let total: f64 = weights.iter().sum();
-        let mut scaled: Vec<f64> =
-            weights.iter().map(|w| if total > 0.0 { w / total * n as f64 } else { 1.0 }).collect();
+        let mut scaled: Vec<f64> = weights
+            .iter()
+            .map(|w| if total > 0.0 { w / total * n as f64 } else { 1.0 })
+            .collect();
         let (mut small, mut large): (Vec<usize>, Vec<usize>) = (0..n).partition(|&i| scaled[i] < 1.0);
         let mut slots: Vec<(u16, u16)> = (0..n).map(|i| (u16::MAX, i as u16)).collect();
         while let (Some(&poor), Some(&rich)) = (small.last(), large.last()) {
@@ -33,13 +38,18 @@ impl AliasTable {
     }
 
     /// The entry for 32 random bits.
+    ///
+    /// Without a branch: which of a slot's two entries is taken is a coin toss, and a mispredicted
+    /// branch costs more than all the rest.
     #[inline]
     #[must_use]
     pub fn draw(&self, bits: u32) -> usize {
         let product = u64::from(bits) * self.slots.len() as u64;
         let index = (product >> 32) as usize;
         let (threshold, alias) = self.slots[index];
-        if ((product as u32) >> 16) as u16 <= threshold && threshold > 0 { index } else { usize::from(alias) }
+        let fraction = (product as u32 >> 16) as u16;
+        let other = usize::from(fraction >= threshold).wrapping_neg();
+        index ^ ((index ^ usize::from(alias)) & other)
     }
 }
 

@@ -24,9 +24,17 @@ pub fn hit_shares(
             let mut pieces: Vec<CachedLines> = object
                 .edges
                 .windows(2)
-                .map(|e| CachedLines { lines: f64::from(e[1] - e[0]) * lines_per_page, rate: 0.0, sweeps: vec![] })
+                .map(|e| CachedLines {
+                    lines: f64::from(e[1] - e[0]) * lines_per_page,
+                    rate: 0.0,
+                    sweeps: vec![],
+                })
                 .collect();
-            for (stream, rate) in streams.iter().zip(reads_per_ns).filter(|(s, _)| s.object == index && !s.missed_llc) {
+            for (stream, rate) in streams
+                .iter()
+                .zip(reads_per_ns)
+                .filter(|(s, _)| s.object == index && !s.missed_llc)
+            {
                 match &stream.popularity {
                     Popularity::Stationary { density, .. } => {
                         for (piece, density) in pieces.iter_mut().zip(density) {
@@ -64,8 +72,11 @@ fn pass_time_ns(object: &Object, reads_per_ns: f64, lines_per_page: f64) -> f64 
 
 /// The time within which the lines touched fill `capacity_lines`; infinite when all of them fit.
 fn characteristic_time(cached: &[Vec<CachedLines>], capacity_lines: f64) -> f64 {
-    let lines: Vec<&CachedLines> =
-        cached.iter().flatten().filter(|p| p.rate > 0.0 || !p.sweeps.is_empty()).collect();
+    let lines: Vec<&CachedLines> = cached
+        .iter()
+        .flatten()
+        .filter(|p| p.rate > 0.0 || !p.sweeps.is_empty())
+        .collect();
     if lines.iter().map(|l| l.lines).sum::<f64>() <= capacity_lines {
         return f64::INFINITY;
     }
@@ -99,7 +110,10 @@ impl CachedLines {
         if t.is_infinite() {
             return 1.0;
         }
-        let untouched = self.sweeps.iter().fold((-self.rate * t).exp(), |u, pass| u * (1.0 - t / pass).max(0.0));
+        let untouched = self
+            .sweeps
+            .iter()
+            .fold((-self.rate * t).exp(), |u, pass| u * (1.0 - t / pass).max(0.0));
         1.0 - untouched
     }
 }
@@ -119,7 +133,10 @@ impl ExplicitCache {
     #[must_use]
     pub fn new(bytes: u64) -> Self {
         let sets = (bytes / (LINE_BYTES as u64 * WAYS as u64)).max(1);
-        Self { tags: vec![u64::MAX; (sets as usize) * WAYS], sets }
+        Self {
+            tags: vec![u64::MAX; (sets as usize) * WAYS],
+            sets,
+        }
     }
 
     /// Touches `line`; whether it was cached.
@@ -153,7 +170,9 @@ mod tests {
         let workload = Workload::compile(&model, 4096).unwrap();
         let phase = &workload.phases[0];
         let llc_bytes = 8 << 20;
-        let Popularity::Stationary { alias, density } = &phase.streams[0].popularity else { unreachable!() };
+        let Popularity::Stationary { alias, density } = &phase.streams[0].popularity else {
+            unreachable!()
+        };
         let object = &workload.objects[0];
         let expected: f64 = hit_shares(&phase.streams, &workload.objects, &[1.0], 4096, llc_bytes)[0]
             .iter()
@@ -172,6 +191,9 @@ mod tests {
             hits += u32::from(hit && i >= n);
         }
         let measured = f64::from(hits) / f64::from(n);
-        assert!((measured - expected).abs() < 0.01, "explicit {measured}, approximation {expected}");
+        assert!(
+            (measured - expected).abs() < 0.01,
+            "explicit {measured}, approximation {expected}"
+        );
     }
 }

@@ -10,8 +10,8 @@ use crate::error::RunError;
 use crate::memory::Memory;
 use crate::metrics::{Metrics, Stretch, Timeline, TimelineColumns};
 use crate::migration::{Migrator, Step};
-use crate::timings::Timings;
 use crate::scenario::{Noise, Request};
+use crate::timings::Timings;
 use crate::workload::Workload;
 
 /// Domains of random numbers, so that no two purposes share a stream.
@@ -72,14 +72,22 @@ impl<'w> Driver<'w> {
             return Err(RunError::PageSize {
                 system: system.name.to_string(),
                 page_bytes: request.page_bytes,
-                supported: system.page_bytes.iter().map(u64::to_string).collect::<Vec<_>>().join(" and "),
+                supported: system
+                    .page_bytes
+                    .iter()
+                    .map(u64::to_string)
+                    .collect::<Vec<_>>()
+                    .join(" and "),
             });
         }
         let pages_in = |bytes: u64| u32::try_from(bytes / request.page_bytes).unwrap_or(u32::MAX);
         let mut capacity = vec![pages_in(request.fast_bytes)];
         capacity.extend(request.machine.tiers[1..].iter().map(|t| pages_in(t.capacity_bytes)));
-        let topology =
-            Topology { page_bytes: request.page_bytes, pages: workload.pages, capacity_pages: capacity.clone() };
+        let topology = Topology {
+            page_bytes: request.page_bytes,
+            pages: workload.pages,
+            capacity_pages: capacity.clone(),
+        };
         let config = tiertune_policy::knob::resolve(system.name, &(system.knobs)(), &request.config)
             .map_err(tiertune_policy::SystemError::from)?;
         let policy = registry::build(system.name, &request.config, &topology)?;
@@ -109,7 +117,10 @@ impl<'w> Driver<'w> {
 
     fn place_all(&mut self, request: &Request) -> Result<(), RunError> {
         for (index, object) in self.workload.objects.iter().enumerate() {
-            let extent = Extent { start: object.first_page, pages: object.pages };
+            let extent = Extent {
+                start: object.first_page,
+                pages: object.pages,
+            };
             let placement = self.call(0, |policy, cx| policy.on_alloc(&extent, cx));
             let tiers = self.memory.capacity().len();
             let room: u64 = (0..tiers).map(|t| u64::from(self.memory.free_pages(t as u8))).sum();
@@ -156,20 +167,21 @@ impl<'w> Driver<'w> {
     ) {
         let objects = &self.workload.objects;
         let (metrics, page_bytes) = (&mut self.metrics, self.workload.page_bytes);
-        self.migrator.advance(until, &mut self.memory, objects, duration, |step| {
-            match step {
-                Step::Begun(copying) => metrics.migration_busy_s += (copying.end - copying.start) as f64 / 1e9,
-                Step::Moved { from, to, .. } => {
-                    metrics.migrated_bytes += page_bytes as f64;
-                    if to < from {
-                        stretch.promotions += 1.0;
-                    } else {
-                        stretch.demotions += 1.0;
+        self.migrator
+            .advance(until, &mut self.memory, objects, duration, |step| {
+                match step {
+                    Step::Begun(copying) => metrics.migration_busy_s += (copying.end - copying.start) as f64 / 1e9,
+                    Step::Moved { from, to, .. } => {
+                        metrics.migrated_bytes += page_bytes as f64;
+                        if to < from {
+                            stretch.promotions += 1.0;
+                        } else {
+                            stretch.demotions += 1.0;
+                        }
                     }
                 }
-            }
-            on_step(&step);
-        });
+                on_step(&step);
+            });
     }
 
     /// Hands samples to the policy.
@@ -204,8 +216,7 @@ impl<'w> Driver<'w> {
 
     /// Books a stretch of time.
     pub fn book(&mut self, stretch: &mut Stretch) {
-        stretch.fast_used_byte_ns =
-            f64::from(self.memory.used()[0]) * self.workload.page_bytes as f64 * stretch.ns;
+        stretch.fast_used_byte_ns = f64::from(self.memory.used()[0]) * self.workload.page_bytes as f64 * stretch.ns;
         self.totals.add(stretch);
         self.timeline.push(stretch);
     }
@@ -237,7 +248,12 @@ impl<'w> Driver<'w> {
         m.slow_bandwidth_gbps = t.slow_traffic_bytes / t.ns;
         m.simulated_accesses = t.reads;
         RunResult {
-            gauges: self.policy.gauges().into_iter().map(|g| (g.name.to_string(), g.value)).collect(),
+            gauges: self
+                .policy
+                .gauges()
+                .into_iter()
+                .map(|g| (g.name.to_string(), g.value))
+                .collect(),
             metrics: self.metrics,
             timeline: self.timeline.columns(),
             config: self.config,

@@ -31,7 +31,9 @@ pub enum RunError {
         supported: String,
     },
     /// More memory than there is.
-    #[error("footprint of {footprint_bytes} bytes does not fit: {fast_bytes} bytes of fast memory and {slow_bytes} bytes below it")]
+    #[error(
+        "footprint of {footprint_bytes} bytes does not fit: {fast_bytes} bytes of fast memory and {slow_bytes} bytes below it"
+    )]
     Footprint {
         /// The workload's pages.
         footprint_bytes: u64,

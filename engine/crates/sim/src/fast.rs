@@ -37,8 +37,13 @@ pub fn run(workload: &Workload, request: &Request) -> Result<RunResult, RunError
             }
         }
     }
-    let Fast { driver, now, stopwatch, .. } = simulation;
-    Ok(RunResult { timings: stopwatch.finish(), ..driver.finish(now) })
+    let Fast {
+        driver, now, stopwatch, ..
+    } = simulation;
+    Ok(RunResult {
+        timings: stopwatch.finish(),
+        ..driver.finish(now)
+    })
 }
 
 struct Fast<'w> {
@@ -100,8 +105,11 @@ impl<'w> Fast<'w> {
         let driver = Driver::new(workload, request)?;
         stopwatch.lap(|t| &mut t.placement_s);
         let mut rng = CounterRng::new(driver.key, &[domain::PHASES]);
-        let counters =
-            driver.samplers.iter().map(|s| ThreadCounters::new(*s, workload.max_threads, &mut rng)).collect();
+        let counters = driver
+            .samplers
+            .iter()
+            .map(|s| ThreadCounters::new(*s, workload.max_threads, &mut rng))
+            .collect();
         let mut background = vec![Traffic::default(); request.machine.tiers.len()];
         for contention in &request.contention {
             if let Some(tier) = background.get_mut(contention.tier) {
@@ -189,13 +197,24 @@ impl<'w> Fast<'w> {
                 Popularity::Sweep => progress.miss[s] = 1.0 - hits[0],
                 Popularity::Stationary { density, .. } => {
                     let edges = objects[stream.object].edges.windows(2).map(|e| f64::from(e[1] - e[0]));
-                    let mass: Vec<f64> =
-                        density.iter().zip(&hits).zip(edges.clone()).map(|((d, h), n)| f64::from(*d) * (1.0 - h) * n).collect();
+                    let mass: Vec<f64> = density
+                        .iter()
+                        .zip(&hits)
+                        .zip(edges.clone())
+                        .map(|((d, h), n)| f64::from(*d) * (1.0 - h) * n)
+                        .collect();
                     let miss: f64 = mass.iter().sum();
                     if miss < 1.0 - NEGLIGIBLE_HITS {
                         progress.miss[s] = miss;
-                        let density = mass.iter().zip(edges).map(|(m, n)| (m / miss.max(1e-300) / n) as f32).collect();
-                        progress.missed[s] = Some(MissedReads { density, alias: AliasTable::new(&mass) });
+                        let density = mass
+                            .iter()
+                            .zip(edges)
+                            .map(|(m, n)| (m / miss.max(1e-300) / n) as f32)
+                            .collect();
+                        progress.missed[s] = Some(MissedReads {
+                            density,
+                            alias: AliasTable::new(&mass),
+                        });
                     }
                 }
             }
@@ -209,8 +228,11 @@ impl<'w> Fast<'w> {
             for tier in 0..tiers {
                 let pages = self.driver.memory.piece_pages(stream.object, tier);
                 if let Some(density) = miss_density(&progress.missed[s], stream) {
-                    progress.mass[s * tiers + tier] =
-                        density.iter().zip(pages).map(|(d, n)| f64::from(*d) * f64::from(*n)).sum();
+                    progress.mass[s * tiers + tier] = density
+                        .iter()
+                        .zip(pages)
+                        .map(|(d, n)| f64::from(*d) * f64::from(*n))
+                        .sum();
                 }
             }
         }
@@ -221,7 +243,10 @@ impl<'w> Fast<'w> {
         for (s, shares) in progress.mass.chunks(self.machine.tiers.len()).enumerate() {
             let total: f64 = shares.iter().sum();
             let name = &self.driver.workload.objects[phase.streams[s].object].name;
-            assert!((total - 1.0).abs() < 1e-4, "simulator bug: stream {s} on '{name}' has mass {total}");
+            assert!(
+                (total - 1.0).abs() < 1e-4,
+                "simulator bug: stream {s} on '{name}' has mass {total}"
+            );
         }
     }
 
@@ -231,7 +256,11 @@ impl<'w> Fast<'w> {
         for (s, sweep) in progress.sweeps.iter().enumerate() {
             if let Some(sweep) = sweep {
                 let object = &self.driver.workload.objects[phase.streams[s].object];
-                sweep.shares(object, &self.driver.memory, &mut progress.mass[s * tiers..(s + 1) * tiers]);
+                sweep.shares(
+                    object,
+                    &self.driver.memory,
+                    &mut progress.mass[s * tiers..(s + 1) * tiers],
+                );
             }
         }
     }
@@ -248,7 +277,15 @@ impl<'w> Fast<'w> {
         let share = self.core_share(phase.groups.iter().map(|g| g.threads).sum());
         let copies = self.copy_traffic(tiers);
         let machine = self.machine;
-        let Progress { mass, miss, rate, op_ns, left, debt_ns, .. } = progress;
+        let Progress {
+            mass,
+            miss,
+            rate,
+            op_ns,
+            left,
+            debt_ns,
+            ..
+        } = progress;
         self.solver.solve(|multipliers, traffic| {
             traffic.clear();
             traffic.extend_from_slice(&copies);
@@ -257,7 +294,12 @@ impl<'w> Fast<'w> {
                 if left[g] <= 0.0 {
                     continue;
                 }
-                let operation = Operation { group, streams: &phase.streams, mass, miss };
+                let operation = Operation {
+                    group,
+                    streams: &phase.streams,
+                    mass,
+                    miss,
+                };
                 op_ns[g] = operation_time(machine, &operation, multipliers);
                 let available = f64::from(group.threads) * share * dt_ns;
                 rate[g] = (available - debt_ns[g]).max(0.0) / dt_ns / op_ns[g];
@@ -288,7 +330,11 @@ impl<'w> Fast<'w> {
     fn run_slice(&mut self, phase: &Phase, progress: &mut Progress, end: Option<Nanos>) {
         let tiers = self.machine.tiers.len();
         let busy = !self.counters.is_empty() || !self.driver.migrator.idle();
-        let longest = if busy { self.request.slice_ns } else { QUIET_SLICE_NS.max(self.request.slice_ns) };
+        let longest = if busy {
+            self.request.slice_ns
+        } else {
+            QUIET_SLICE_NS.max(self.request.slice_ns)
+        };
         self.place_sweeps(phase, progress);
         self.solve(phase, progress, longest as f64);
         self.stopwatch.lap(|t| &mut t.solve_s);
@@ -296,7 +342,10 @@ impl<'w> Fast<'w> {
         let dt_ns = dt as f64;
         let until = self.now + dt;
         let share = self.core_share(phase.groups.iter().map(|g| g.threads).sum());
-        let mut stretch = Stretch { ns: dt_ns, ..Stretch::default() };
+        let mut stretch = Stretch {
+            ns: dt_ns,
+            ..Stretch::default()
+        };
         let mut multipliers = Vec::with_capacity(tiers);
         self.solver.multipliers(&mut multipliers);
         let mut traffic = self.copy_traffic(tiers);
@@ -327,10 +376,11 @@ impl<'w> Fast<'w> {
                 let reads = ops * stream.reads_per_op * progress.miss[s];
                 stretch.reads += reads;
                 stretch.fast_reads += reads * progress.mass[s * tiers];
-                for tier in 0..tiers {
-                    let lines = progress.mass[s * tiers + tier] * LINE_BYTES / dt_ns;
-                    traffic[tier].read_gbps += reads * lines;
-                    traffic[tier].write_gbps += ops * stream.writebacks_per_op * progress.miss[s] * lines;
+                let shares = &progress.mass[s * tiers..(s + 1) * tiers];
+                for (traffic, share) in traffic.iter_mut().zip(shares) {
+                    let lines = share * LINE_BYTES / dt_ns;
+                    traffic.read_gbps += reads * lines;
+                    traffic.write_gbps += ops * stream.writebacks_per_op * progress.miss[s] * lines;
                 }
                 if let Some(sweep) = &mut progress.sweeps[s] {
                     sweep.advance(ops * stream.reads_per_op * LINE_BYTES / self.driver.workload.page_bytes as f64);
@@ -360,7 +410,10 @@ impl<'w> Fast<'w> {
     fn slice_length(&self, phase: &Phase, progress: &Progress, longest: u64, end: Option<Nanos>) -> u64 {
         let share = self.core_share(phase.groups.iter().map(|g| g.threads).sum());
         let mut dt = longest;
-        for at in [self.driver.wake_at(), end, self.driver.migrator.drained_at()].into_iter().flatten() {
+        for at in [self.driver.wake_at(), end, self.driver.migrator.drained_at()]
+            .into_iter()
+            .flatten()
+        {
             dt = dt.min(at.saturating_sub(self.now));
         }
         for (g, group) in phase.groups.iter().enumerate() {
@@ -422,22 +475,44 @@ impl<'w> Fast<'w> {
                     (_, Popularity::Sweep, None) => unreachable!("begin() gives every sweep a position"),
                 };
                 let object = &self.driver.workload.objects[phase.streams[s].object];
-                draw_pages(&source, object, &self.driver.memory, count, event, rng, &mut self.samples);
+                draw_pages(
+                    &source,
+                    object,
+                    &self.driver.memory,
+                    count,
+                    event,
+                    rng,
+                    &mut self.samples,
+                );
             }
         }
     }
 
-    fn migrate(&mut self, phase: &Phase, progress: &mut Progress, until: Nanos, multipliers: &[f64], stretch: &mut Stretch) {
+    fn migrate(
+        &mut self,
+        phase: &Phase,
+        progress: &mut Progress,
+        until: Nanos,
+        multipliers: &[f64],
+        stretch: &mut Stretch,
+    ) {
         if self.driver.migrator.idle() {
             return;
         }
         let tiers = self.machine.tiers.len();
         let curves = self.solver.tiers();
-        let duration =
-            |migrator: &Migrator, from: u8, to: u8| migrator.duration_ns(curves, multipliers, from, to);
+        let duration = |migrator: &Migrator, from: u8, to: u8| migrator.duration_ns(curves, multipliers, from, to);
         let mode = self.driver.migrator.mechanics().mode;
         let objects = &self.driver.workload.objects;
-        let Progress { mass, debt_ns, op_ns, miss, left, missed, .. } = progress;
+        let Progress {
+            mass,
+            debt_ns,
+            op_ns,
+            miss,
+            left,
+            missed,
+            ..
+        } = progress;
         let share = self.core_share(phase.groups.iter().map(|g| g.threads).sum());
         let on_step = |step: &Step| match step {
             Step::Begun(copying) => {
@@ -445,35 +520,42 @@ impl<'w> Fast<'w> {
                 let piece = objects[index].piece_of(copying.request.page);
                 let blocked_ns = (copying.end - copying.start) as f64;
                 for (g, group) in phase.groups.iter().enumerate() {
-                    let touches: f64 = group
-                        .streams
-                        .clone()
-                        .filter(|s| phase.streams[*s].object == index)
-                        .map(|s| {
-                            let stream = &phase.streams[s];
-                            let per_op = match mode {
-                                CopyMode::WriteProtected => stream.stores_per_op,
-                                CopyMode::Unmapped => stream.reads_per_op * miss[s] + stream.stores_per_op,
-                            };
-                            match &stream.popularity {
-                                Popularity::Stationary { density, .. } => per_op * f64::from(density[piece]),
-                                Popularity::Sweep => per_op / f64::from(objects[index].pages),
-                            }
-                        })
-                        .sum();
-                    // A thread that touches the page waits for the rest of the copy. Until then it
-                    // runs at full speed: the average rate has the waiting in it already.
                     if left[g] <= 0.0 {
                         continue;
                     }
-                    let per_thread = share / op_ns[g] * touches;
-                    if per_thread > 0.0 {
-                        let waited = blocked_ns + (-per_thread * blocked_ns).exp_m1() / per_thread;
-                        debt_ns[g] += f64::from(group.threads) * waited.max(0.0);
+                    let threads = f64::from(group.threads);
+                    // Touches of the page per operation, of threads that share it and of its owner.
+                    let (mut shared, mut owned) = (0.0, 0.0);
+                    for s in group.streams.clone().filter(|s| phase.streams[*s].object == index) {
+                        let stream = &phase.streams[s];
+                        let per_op = match mode {
+                            CopyMode::WriteProtected => stream.stores_per_op,
+                            CopyMode::Unmapped => stream.reads_per_op * miss[s] + stream.stores_per_op,
+                        };
+                        let touches = match &stream.popularity {
+                            Popularity::Stationary { density, .. } => per_op * f64::from(density[piece]),
+                            Popularity::Sweep => per_op / f64::from(objects[index].pages),
+                        };
+                        if stream.partitioned {
+                            owned += touches * threads;
+                        } else {
+                            shared += touches;
+                        }
                     }
+                    // Until a thread touches the page it runs at full speed: the average rate has
+                    // the waiting in it already.
+                    let speed = share / op_ns[g];
+                    let owners = if owned > 0.0 { 1.0 } else { 0.0 };
+                    debt_ns[g] += owners * expected_wait_ns(speed * (shared + owned), blocked_ns)
+                        + (threads - owners) * expected_wait_ns(speed * shared, blocked_ns);
                 }
             }
-            Step::Moved { object, piece, from, to } => {
+            Step::Moved {
+                object,
+                piece,
+                from,
+                to,
+            } => {
                 for (s, stream) in phase.streams.iter().enumerate().filter(|(_, s)| s.object == *object) {
                     if let Some(density) = miss_density(&missed[s], stream) {
                         let moved = f64::from(density[*piece]);
@@ -507,7 +589,8 @@ fn draw_pages(
     rng: &mut CounterRng,
     into: &mut Vec<Sample>,
 ) {
-    let sample = |page: u32| Sample { page, tier: memory.tier_of(page), event };
+    let start = into.len();
+    let sample = |page: u32| Sample { page, tier: 0, event };
     match source {
         Source::Law(alias) => {
             let edges = object.edges.as_slice();
@@ -526,6 +609,19 @@ fn draw_pages(
         }
         Source::Window(sweep) => into.extend((0..count).map(|_| sample(sweep.draw(object, rng)))),
     }
+    // In a loop of its own, so that many of these cache misses are under way at once.
+    for sample in &mut into[start..] {
+        sample.tier = memory.tier_of(sample.page);
+    }
+}
+
+/// How long a thread that touches a page `rate` times per nanosecond waits for it in the mean, when
+/// the page is blocked for `blocked_ns`: from its first touch to the end.
+fn expected_wait_ns(rate: f64, blocked_ns: f64) -> f64 {
+    if rate <= 0.0 {
+        return 0.0;
+    }
+    (blocked_ns + (-rate * blocked_ns).exp_m1() / rate).max(0.0)
 }
 
 /// A binomial count: by trials when small, by Poisson or normal approximation when large.

@@ -63,7 +63,10 @@ impl TierLatency {
     /// Peak read and write bandwidth.
     #[must_use]
     pub fn peak(&self) -> Traffic {
-        Traffic { read_gbps: self.read_gbps, write_gbps: self.write_gbps }
+        Traffic {
+            read_gbps: self.read_gbps,
+            write_gbps: self.write_gbps,
+        }
     }
 }
 
@@ -79,7 +82,10 @@ impl LatencySolver {
     #[must_use]
     pub fn new(machine: &Machine) -> Self {
         let tiers: Vec<_> = machine.tiers.iter().map(TierLatency::new).collect();
-        Self { log_multipliers: vec![0.0; tiers.len()], tiers }
+        Self {
+            log_multipliers: vec![0.0; tiers.len()],
+            tiers,
+        }
     }
 
     /// The curves.
@@ -164,7 +170,10 @@ mod tests {
         let mut solver = solver(vec![tier(49.0)]);
         solver.solve(|_, out| {
             out.clear();
-            out.push(Traffic { read_gbps: 0.81 * 49.0, write_gbps: 0.0 });
+            out.push(Traffic {
+                read_gbps: 0.81 * 49.0,
+                write_gbps: 0.0,
+            });
         });
         let mut m = vec![];
         solver.multipliers(&mut m);
@@ -177,7 +186,10 @@ mod tests {
         let mut solver = solver(vec![tier(20.0)]);
         solver.solve(|m, out| {
             out.clear();
-            out.push(Traffic { read_gbps: 1000.0 * 64.0 / (90.0 * m[0]), write_gbps: 0.0 });
+            out.push(Traffic {
+                read_gbps: 1000.0 * 64.0 / (90.0 * m[0]),
+                write_gbps: 0.0,
+            });
         });
         let mut m = vec![];
         solver.multipliers(&mut m);

@@ -52,7 +52,12 @@ pub fn run_many(workload: &Workload, requests: &[Request], threads: usize) -> Ve
 /// Checks the machine of a request.
 fn check_machine(request: &Request) -> Result<(), RunError> {
     let machine = &request.machine;
-    let bad = |problem: String| Err(RunError::Machine { name: machine.name.clone(), problem });
+    let bad = |problem: String| {
+        Err(RunError::Machine {
+            name: machine.name.clone(),
+            problem,
+        })
+    };
     if machine.tiers.len() < 2 || machine.tiers.len() > 8 {
         return bad(format!("it has {} tiers; 2 to 8 are supported", machine.tiers.len()));
     }
@@ -72,7 +77,7 @@ fn check_machine(request: &Request) -> Result<(), RunError> {
             request.fast_bytes, machine.tiers[0].name, machine.tiers[0].capacity_bytes
         ));
     }
-    if machine.cores == 0 || !(machine.fill_buffers >= 1.0) {
+    if machine.cores == 0 || machine.fill_buffers.is_nan() || machine.fill_buffers < 1.0 {
         return bad("it needs at least one core and one fill buffer".into());
     }
     Ok(())

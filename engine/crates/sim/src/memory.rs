@@ -38,7 +38,11 @@ impl Memory {
             tier_of: vec![NOWHERE; workload.pages as usize],
             used: vec![0; tiers],
             capacity,
-            piece_pages: workload.objects.iter().map(|o| vec![vec![0; o.pieces()]; tiers]).collect(),
+            piece_pages: workload
+                .objects
+                .iter()
+                .map(|o| vec![vec![0; o.pieces()]; tiers])
+                .collect(),
         }
     }
 
@@ -68,7 +72,11 @@ impl Memory {
         }
         let mut next = 0;
         for i in 0..tiers {
-            let tier = if placement == Placement::SlowestFree { tiers - 1 - i } else { i };
+            let tier = if placement == Placement::SlowestFree {
+                tiers - 1 - i
+            } else {
+                i
+            };
             let fit = (self.capacity[tier] - self.used[tier].min(self.capacity[tier])).min(object.pages - next);
             let start = (object.first_page + next) as usize;
             self.tier_of[start..start + fit as usize].fill(tier as Tier);
@@ -123,14 +131,20 @@ impl Memory {
                 pieces[tier][object.piece_of(page)] += 1;
             }
             if pieces != self.piece_pages[index] {
-                return Err(format!("object '{}': pages by tier and piece are miscounted", object.name));
+                return Err(format!(
+                    "object '{}': pages by tier and piece are miscounted",
+                    object.name
+                ));
             }
         }
         if used != self.used {
             return Err(format!("tiers hold {used:?} pages, counted {:?}", self.used));
         }
         match used.iter().zip(&self.capacity).position(|(u, c)| u > c) {
-            Some(tier) => Err(format!("tier {tier} holds {} pages, {} fit", used[tier], self.capacity[tier])),
+            Some(tier) => Err(format!(
+                "tier {tier} holds {} pages, {} fit",
+                used[tier], self.capacity[tier]
+            )),
             None => Ok(()),
         }
     }

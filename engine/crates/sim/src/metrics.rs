@@ -128,7 +128,11 @@ impl Timeline {
     /// At most `2 * points` points while recording, at most that many when read; 0 records nothing.
     #[must_use]
     pub fn new(points: usize) -> Self {
-        Self { points, stretch_ns: 1e6, stretches: Vec::new() }
+        Self {
+            points,
+            stretch_ns: 1e6,
+            stretches: Vec::new(),
+        }
     }
 
     /// Adds what happened next.
@@ -136,7 +140,11 @@ impl Timeline {
         if self.points == 0 {
             return;
         }
-        match self.stretches.last_mut().filter(|s| s.ns + stretch.ns <= self.stretch_ns) {
+        match self
+            .stretches
+            .last_mut()
+            .filter(|s| s.ns + stretch.ns <= self.stretch_ns)
+        {
             Some(last) => last.add(stretch),
             None => self.stretches.push(stretch.clone()),
         }
@@ -161,7 +169,9 @@ impl Timeline {
         for s in self.stretches.iter().filter(|s| s.ns > 0.0) {
             end_ns += s.ns;
             columns.time_s.push(end_ns / 1e9);
-            columns.fast_hit_ratio.push(if s.reads > 0.0 { s.fast_reads / s.reads } else { 0.0 });
+            columns
+                .fast_hit_ratio
+                .push(if s.reads > 0.0 { s.fast_reads / s.reads } else { 0.0 });
             columns.throughput_mops.push(s.ops / s.ns * 1e3);
             columns.promotions_per_s.push(s.promotions / s.ns * 1e9);
             columns.demotions_per_s.push(s.demotions / s.ns * 1e9);
@@ -203,7 +213,12 @@ mod tests {
         let mut timeline = Timeline::new(50);
         for i in 0..10_000 {
             let promotions = f64::from(i % 7);
-            timeline.push(&Stretch { ns: 1e6, ops: 5.0, promotions, ..Stretch::default() });
+            timeline.push(&Stretch {
+                ns: 1e6,
+                ops: 5.0,
+                promotions,
+                ..Stretch::default()
+            });
         }
         let columns = timeline.columns();
         assert!(columns.time_s.len() <= 100);

@@ -60,7 +60,13 @@ impl Migrator {
     #[must_use]
     pub fn new(mechanics: MigrationMechanics, page_bytes: u64) -> Self {
         let lanes = vec![Lane::default(); mechanics.lanes.max(1) as usize];
-        Self { mechanics, page_bytes, lanes, queue: VecDeque::new(), ended: Vec::new() }
+        Self {
+            mechanics,
+            page_bytes,
+            lanes,
+            queue: VecDeque::new(),
+            ended: Vec::new(),
+        }
     }
 
     /// How pages are copied.
@@ -97,7 +103,9 @@ impl Migrator {
     /// The end of a copy of `page` at time `at`, if one is under way then.
     #[must_use]
     pub fn blocked_until(&self, page: Page, at: Nanos) -> Option<Nanos> {
-        self.copying().find(|c| c.request.page == page && c.start <= at && at < c.end).map(|c| c.end)
+        self.copying()
+            .find(|c| c.request.page == page && c.start <= at && at < c.end)
+            .map(|c| c.end)
     }
 
     /// Takes the migrations that ended since the last call.
@@ -114,7 +122,9 @@ impl Migrator {
     pub fn duration_ns(&self, tiers: &[TierLatency], multipliers: &[f64], from: Tier, to: Tier) -> Nanos {
         let (from, to) = (usize::from(from), usize::from(to));
         let loaded = self.mechanics.copy_gbps / multipliers[from].max(multipliers[to]);
-        let gbps = loaded.min(tiers[from].peak().read_gbps).min(tiers[to].peak().write_gbps);
+        let gbps = loaded
+            .min(tiers[from].peak().read_gbps)
+            .min(tiers[to].peak().write_gbps);
         self.mechanics.fixed_ns + (self.page_bytes as f64 / gbps) as Nanos
     }
 
@@ -132,14 +142,30 @@ impl Migrator {
             if self.begin_next(until, memory, &mut duration, &mut on_step) {
                 continue;
             }
-            let next = self.lanes.iter().enumerate().filter_map(|(i, l)| l.copying.map(|c| (c.end, i))).min();
-            let Some((end, lane)) = next.filter(|(end, _)| *end <= until) else { return };
+            let next = self
+                .lanes
+                .iter()
+                .enumerate()
+                .filter_map(|(i, l)| l.copying.map(|c| (c.end, i)))
+                .min();
+            let Some((end, lane)) = next.filter(|(end, _)| *end <= until) else {
+                return;
+            };
             let copying = self.lanes[lane].copying.take().expect("chosen because it copies");
             self.lanes[lane].free_at = end;
             let object = objects.partition_point(|o| o.first_page <= copying.request.page) - 1;
             let (from, piece) = memory.commit(copying.request.page, object, &objects[object], copying.request.to);
-            on_step(Step::Moved { object, piece, from, to: copying.request.to });
-            self.ended.push(Migrated { request: copying.request, outcome: Outcome::Done, at: end });
+            on_step(Step::Moved {
+                object,
+                piece,
+                from,
+                to: copying.request.to,
+            });
+            self.ended.push(Migrated {
+                request: copying.request,
+                outcome: Outcome::Done,
+                at: end,
+            });
         }
     }
 
@@ -151,7 +177,9 @@ impl Migrator {
         duration: &mut impl FnMut(&Self, Tier, Tier) -> Nanos,
         on_step: &mut impl FnMut(Step),
     ) -> bool {
-        let Some(&(request, asked_at)) = self.queue.front() else { return false };
+        let Some(&(request, asked_at)) = self.queue.front() else {
+            return false;
+        };
         let idle = self.lanes.iter().enumerate().filter(|(_, l)| l.copying.is_none());
         let Some((lane, free_at)) = idle.map(|(i, l)| (i, l.free_at)).min_by_key(|(i, t)| (*t, *i)) else {
             return false;
@@ -174,9 +202,18 @@ impl Migrator {
         };
         self.queue.pop_front();
         match outcome {
-            Some(outcome) => self.ended.push(Migrated { request, outcome, at: start }),
+            Some(outcome) => self.ended.push(Migrated {
+                request,
+                outcome,
+                at: start,
+            }),
             None => {
-                let copying = Copying { request, from, start, end: start + duration(self, from, request.to).max(1) };
+                let copying = Copying {
+                    request,
+                    from,
+                    start,
+                    end: start + duration(self, from, request.to).max(1),
+                };
                 self.lanes[lane].copying = Some(copying);
                 on_step(Step::Begun(copying));
             }

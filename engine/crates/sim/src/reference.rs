@@ -112,7 +112,10 @@ impl<'w> Reference<'w> {
         }
         if end.is_none() {
             // The phase ends with its last operation, not with the quantum.
-            let last = threads.iter().filter(|t| phase.groups[t.group].ops.is_some()).map(|t| t.clock_ns);
+            let last = threads
+                .iter()
+                .filter(|t| phase.groups[t.group].ops.is_some())
+                .map(|t| t.clock_ns);
             let finished = (last.fold(0.0, f64::max) as Nanos).min(self.now);
             let excess_ns = (self.now - finished) as f64;
             let (tiers, totals) = (&self.machine.tiers, &mut self.driver.totals);
@@ -152,7 +155,10 @@ impl<'w> Reference<'w> {
             until = until.min(at.max(self.now + 1));
         }
         let ns = (until - self.now) as f64;
-        let mut stretch = Stretch { ns, ..Stretch::default() };
+        let mut stretch = Stretch {
+            ns,
+            ..Stretch::default()
+        };
         self.solver.multipliers(&mut self.multipliers);
         self.migrate(until, &mut stretch);
         self.lines.iter_mut().for_each(|l| *l = [0.0; 2]);
@@ -163,13 +169,25 @@ impl<'w> Reference<'w> {
         // Whoever is furthest behind goes next, so that the last operations of a phase are shared
         // out as dynamic scheduling would.
         let waiting = |threads: &[Thread], left: &[f64]| {
-            let ready = threads.iter().enumerate().filter(|(_, t)| t.clock_ns < until as f64 && left[t.group] > 0.0);
-            ready.min_by(|a, b| a.1.clock_ns.total_cmp(&b.1.clock_ns)).map(|(i, _)| i)
+            let ready = threads
+                .iter()
+                .enumerate()
+                .filter(|(_, t)| t.clock_ns < until as f64 && left[t.group] > 0.0);
+            ready
+                .min_by(|a, b| a.1.clock_ns.total_cmp(&b.1.clock_ns))
+                .map(|(i, _)| i)
         };
         while let Some(next) = waiting(threads, left) {
             let thread = &mut threads[next];
-            let reads: f64 = phase.groups[thread.group].streams.clone().map(|s| phase.streams[s].reads_per_op).sum();
-            let ops = (READS_PER_BATCH / reads.max(1e-9)).ceil().clamp(1.0, 1e6).min(left[thread.group]);
+            let reads: f64 = phase.groups[thread.group]
+                .streams
+                .clone()
+                .map(|s| phase.streams[s].reads_per_op)
+                .sum();
+            let ops = (READS_PER_BATCH / reads.max(1e-9))
+                .ceil()
+                .clamp(1.0, 1e6)
+                .min(left[thread.group]);
             left[thread.group] -= ops;
             stretch.ops += ops;
             self.run_batch(phase, thread, ops, share, &mut stretch);
@@ -203,8 +221,7 @@ impl<'w> Reference<'w> {
 
     fn migrate(&mut self, until: Nanos, stretch: &mut Stretch) {
         let (curves, multipliers) = (self.solver.tiers(), &self.multipliers);
-        let duration =
-            |migrator: &Migrator, from: u8, to: u8| migrator.duration_ns(curves, multipliers, from, to);
+        let duration = |migrator: &Migrator, from: u8, to: u8| migrator.duration_ns(curves, multipliers, from, to);
         self.driver.migrate(until, duration, |_| (), stretch);
     }
 
@@ -216,8 +233,11 @@ impl<'w> Reference<'w> {
         for (i, s) in group.streams.clone().enumerate() {
             let stream = &phase.streams[s];
             let mlp = stream.mlp.min(self.machine.fill_buffers);
-            let writes_per_read =
-                if stream.reads_per_op > 0.0 { stream.writebacks_per_op / stream.reads_per_op } else { 0.0 };
+            let writes_per_read = if stream.reads_per_op > 0.0 {
+                stream.writebacks_per_op / stream.reads_per_op
+            } else {
+                0.0
+            };
             for _ in 0..take_whole(&mut thread.owed[i][0], ops * stream.reads_per_op) {
                 let (page, line) = self.next_line(stream, thread, i, group.threads);
                 let tier = usize::from(self.driver.memory.tier_of(page));
@@ -241,7 +261,14 @@ impl<'w> Reference<'w> {
                     lost_ns += self.count(thread, page, tier as u8, false);
                 }
             }
-            for _ in 0..take_whole(&mut thread.owed[i][1], if stream.reads_per_op > 0.0 { 0.0 } else { ops * stream.writebacks_per_op }) {
+            for _ in 0..take_whole(
+                &mut thread.owed[i][1],
+                if stream.reads_per_op > 0.0 {
+                    0.0
+                } else {
+                    ops * stream.writebacks_per_op
+                },
+            ) {
                 let (page, _) = self.next_line(stream, thread, i, group.threads);
                 self.lines[usize::from(self.driver.memory.tier_of(page))][1] += 1.0;
             }
@@ -261,7 +288,10 @@ impl<'w> Reference<'w> {
 
     /// How long an access at `at_ns` waits for a copy of its page.
     fn wait_for(&self, page: u32, at_ns: f64) -> f64 {
-        self.driver.migrator.blocked_until(page, at_ns as Nanos).map_or(0.0, |end| (end as f64 - at_ns).max(0.0))
+        self.driver
+            .migrator
+            .blocked_until(page, at_ns as Nanos)
+            .map_or(0.0, |end| (end as f64 - at_ns).max(0.0))
     }
 
     /// Counts an event; returns the time that a record costs the thread.
@@ -272,7 +302,11 @@ impl<'w> Reference<'w> {
                 *until -= 1;
                 if *until <= 0 {
                     *until += request.period as i64;
-                    self.samples.push(Sample { page, tier, event: request.event });
+                    self.samples.push(Sample {
+                        page,
+                        tier,
+                        event: request.event,
+                    });
                     assist_ns += self.machine.sample_assist_ns;
                 }
             }
@@ -286,10 +320,21 @@ impl<'w> Reference<'w> {
         let lines_per_page = self.driver.workload.page_bytes / LINE_BYTES as u64;
         match &stream.popularity {
             Popularity::Stationary { alias, .. } => {
-                let piece = alias.draw((thread.rng.next_u64() >> 32) as u32);
-                let (from, to) = (object.edges[piece], object.edges[piece + 1]);
-                let page = object.page_at(from + thread.rng.below(u64::from(to - from)) as u32);
-                (page, u64::from(page) * lines_per_page + thread.rng.below(lines_per_page))
+                let mut draw = || {
+                    let piece = alias.draw((thread.rng.next_u64() >> 32) as u32);
+                    let (from, to) = (object.edges[piece], object.edges[piece + 1]);
+                    from + thread.rng.below(u64::from(to - from)) as u32
+                };
+                let owner = |position: u32| u64::from(position) * u64::from(threads) / u64::from(object.pages);
+                let mut position = draw();
+                while stream.partitioned && owner(position) != u64::from(thread.index) {
+                    position = draw();
+                }
+                let page = object.page_at(position);
+                (
+                    page,
+                    u64::from(page) * lines_per_page + thread.rng.below(lines_per_page),
+                )
             }
             Popularity::Sweep => {
                 let line = self.swept_line(stream, thread, i, threads);

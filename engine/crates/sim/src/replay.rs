@@ -11,7 +11,11 @@ pub fn workload_of(replay: Replay, threads: u32) -> WorkloadModel {
     let objects = replay
         .objects
         .into_iter()
-        .map(|o| ObjectModel { name: o.name, bytes: o.bytes, scattered: o.scattered })
+        .map(|o| ObjectModel {
+            name: o.name,
+            bytes: o.bytes,
+            scattered: o.scattered,
+        })
         .collect();
     let phases = replay
         .slices
@@ -37,10 +41,17 @@ pub fn workload_of(replay: Replay, threads: u32) -> WorkloadModel {
                         mlp: None,
                         prefetched_share: Some(s.prefetched_share),
                         missed_llc: true,
+                        partitioned: s.partitioned,
                     })
                     .collect(),
             }],
         })
         .collect();
-    WorkloadModel { objects, blocks: vec![Block { repeat: replay.repeat, phases }] }
+    WorkloadModel {
+        objects,
+        blocks: vec![Block {
+            repeat: replay.repeat,
+            phases,
+        }],
+    }
 }

@@ -18,7 +18,10 @@ impl ThreadCounters {
     /// Counters of `threads` threads with random phases.
     #[must_use]
     pub fn new(request: SamplerRequest, threads: u32, rng: &mut CounterRng) -> Self {
-        Self { request, progress: (0..threads).map(|_| rng.next_f64()).collect() }
+        Self {
+            request,
+            progress: (0..threads).map(|_| rng.next_f64()).collect(),
+        }
     }
 
     /// Counts `events` more on each of `threads`; returns how many records that makes.
@@ -51,7 +54,10 @@ impl RecordBudget {
     /// A thread that needs `record_ns` per record; 0 means no limit.
     #[must_use]
     pub fn new(record_ns: f64) -> Self {
-        Self { record_ns, spare_ns: RING_NS }
+        Self {
+            record_ns,
+            spare_ns: RING_NS,
+        }
     }
 
     /// Time passes.
@@ -78,7 +84,10 @@ mod tests {
     #[test]
     fn every_event_is_counted_once() {
         let mut rng = CounterRng::new(1, &[]);
-        let request = SamplerRequest { event: Event::LoadMiss, period: 1000 };
+        let request = SamplerRequest {
+            event: Event::LoadMiss,
+            period: 1000,
+        };
         let mut counters = ThreadCounters::new(request, 12, &mut rng);
         let mut records = 0;
         for _ in 0..10_000 {

@@ -21,7 +21,11 @@ impl Scatter {
             multiplier += 1;
         }
         multiplier %= pages.max(2);
-        Self { pages, multiplier: multiplier.max(1), inverse: modular_inverse(multiplier.max(1), pages) }
+        Self {
+            pages,
+            multiplier: multiplier.max(1),
+            inverse: modular_inverse(multiplier.max(1), pages),
+        }
     }
 
     /// The page index at `position`.

@@ -127,6 +127,10 @@ pub struct StreamModel {
     /// Whether reads have already missed the last-level cache (recorded profiles).
     #[serde(default)]
     pub missed_llc: bool,
+    /// Whether each thread only touches its own equal part of the object, in order of threads.
+    /// Sweeps always do.
+    #[serde(default)]
+    pub partitioned: bool,
 }
 
 /// Threads that do the same kind of operation.

@@ -21,7 +21,12 @@ impl Sweep {
     /// All threads at the start of their parts of `object`.
     #[must_use]
     pub fn new(object: &Object, threads: u32) -> Self {
-        Self { threads, part: f64::from(object.pages) / f64::from(threads), position: 0.0, step: 0.0 }
+        Self {
+            threads,
+            part: f64::from(object.pages) / f64::from(threads),
+            position: 0.0,
+            step: 0.0,
+        }
     }
 
     /// The threads together go through `pages` more pages.

@@ -33,7 +33,10 @@ impl Stopwatch {
     /// Running if `enabled`.
     #[must_use]
     pub fn new(enabled: bool) -> Self {
-        Self { since: enabled.then(Instant::now), timings: Timings::default() }
+        Self {
+            since: enabled.then(Instant::now),
+            timings: Timings::default(),
+        }
     }
 
     /// Books the time since the last call on a part.

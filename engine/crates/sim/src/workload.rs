@@ -101,6 +101,8 @@ pub struct Stream {
     pub prefetched_share: f64,
     /// Whether reads have already missed the last-level cache.
     pub missed_llc: bool,
+    /// Whether each thread only touches its own equal part of the object.
+    pub partitioned: bool,
 }
 
 /// Threads with the same operation.
@@ -168,7 +170,9 @@ impl Workload {
         for object in &model.objects {
             let pages = object.bytes.div_ceil(page_bytes).max(1);
             if first_page + pages > u64::from(u32::MAX) {
-                return Err(RunError::Workload(format!("more than 2^32 pages of {page_bytes} bytes")));
+                return Err(RunError::Workload(format!(
+                    "more than 2^32 pages of {page_bytes} bytes"
+                )));
             }
             objects.push(Object {
                 name: object.name.clone(),
@@ -211,20 +215,35 @@ impl Workload {
                     )));
                 }
                 max_threads = max_threads.max(groups.iter().map(|g| g.threads).sum());
-                phases.push(Phase { name: phase.name.clone(), seconds: phase.seconds, groups, streams });
+                phases.push(Phase {
+                    name: phase.name.clone(),
+                    seconds: phase.seconds,
+                    groups,
+                    streams,
+                });
             }
             schedule.push((start..phases.len(), block.repeat));
         }
         if phases.is_empty() {
             return Err(RunError::Workload("it has no phases".into()));
         }
-        Ok(Self { page_bytes, pages: first_page as u32, objects, phases, schedule, max_threads })
+        Ok(Self {
+            page_bytes,
+            pages: first_page as u32,
+            objects,
+            phases,
+            schedule,
+            max_threads,
+        })
     }
 }
 
 fn check_group(phase: &str, seconds: Option<f64>, group: &GroupModel) -> Result<(), RunError> {
     let bad = |what: &str, value: f64| {
-        Err(RunError::Workload(format!("phase '{phase}', group '{}': {what} is {value}", group.name)))
+        Err(RunError::Workload(format!(
+            "phase '{phase}', group '{}': {what} is {value}",
+            group.name
+        )))
     };
     if group.threads == 0 {
         return bad("threads", 0.0);
@@ -249,7 +268,13 @@ fn check_group(phase: &str, seconds: Option<f64>, group: &GroupModel) -> Result<
 fn cut_pieces(model: &WorkloadModel, objects: &mut [Object]) -> Result<(), RunError> {
     let mut cuts: Vec<Vec<u32>> = objects.iter().map(|o| o.edges.clone()).collect();
     let mut binned: Vec<Option<usize>> = vec![None; objects.len()];
-    for stream in model.blocks.iter().flat_map(|b| &b.phases).flat_map(|p| &p.groups).flat_map(|g| &g.streams) {
+    for stream in model
+        .blocks
+        .iter()
+        .flat_map(|b| &b.phases)
+        .flat_map(|p| &p.groups)
+        .flat_map(|g| &g.streams)
+    {
         let index = find_object(objects, &stream.object)?;
         if let Law::Bins { weights } = &stream.law {
             // All slices of a profile share their bins.
@@ -289,7 +314,10 @@ fn cut_pieces(model: &WorkloadModel, objects: &mut [Object]) -> Result<(), RunEr
 fn find_object(objects: &[Object], name: &str) -> Result<usize, RunError> {
     objects.iter().position(|o| o.name == name).ok_or_else(|| {
         let near = tiertune_policy::nearest::nearest(name, objects.iter().map(|o| o.name.as_str()));
-        RunError::Workload(format!("no object '{name}'; did you mean '{}'?", near.unwrap_or_default()))
+        RunError::Workload(format!(
+            "no object '{name}'; did you mean '{}'?",
+            near.unwrap_or_default()
+        ))
     })
 }
 
@@ -315,20 +343,29 @@ fn law_edges(law: &Law, pages: u32) -> Result<Vec<u32>, RunError> {
                 )));
             }
             if weights.iter().any(|w| !(*w >= 0.0 && w.is_finite())) || weights.iter().sum::<f64>() <= 0.0 {
-                return Err(RunError::Workload("law 'pieces' needs weights of at least 0, not all 0".into()));
+                return Err(RunError::Workload(
+                    "law 'pieces' needs weights of at least 0, not all 0".into(),
+                ));
             }
             Ok(edges.iter().map(|e| at(*e)).collect())
         }
         Law::Bins { weights } => {
-            if weights.is_empty() || weights.iter().any(|w| !(*w >= 0.0 && w.is_finite())) || weights.iter().all(|w| *w == 0.0) {
-                return Err(RunError::Workload("law 'bins' needs weights of at least 0, not all 0".into()));
+            if weights.is_empty()
+                || weights.iter().any(|w| !(*w >= 0.0 && w.is_finite()))
+                || weights.iter().all(|w| *w == 0.0)
+            {
+                return Err(RunError::Workload(
+                    "law 'bins' needs weights of at least 0, not all 0".into(),
+                ));
             }
             let n = weights.len() as u64;
             Ok((0..=n).map(|i| (i * u64::from(pages) / n) as u32).collect())
         }
         Law::Zipf { theta } => {
             if !(*theta >= 0.0 && *theta < 3.0 && (*theta - 1.0).abs() > 1e-9) {
-                return Err(RunError::Workload(format!("law 'zipf' takes theta from 0 to 3 except 1, not {theta}")));
+                return Err(RunError::Workload(format!(
+                    "law 'zipf' takes theta from 0 to 3 except 1, not {theta}"
+                )));
             }
             // Single pages at the hot end, then pieces 3 % longer each: within one the density
             // changes by less than theta x 3 %.
@@ -352,10 +389,16 @@ fn law_mass(law: &Law, pages: u32, edges: &[u32]) -> Vec<f64> {
         Law::Uniform { from, to } => {
             let start = (from * n).round().min(n - 1.0);
             let end = (to * n).round().max(start + 1.0);
-            edges.iter().map(|e| ((f64::from(*e) - start) / (end - start)).clamp(0.0, 1.0)).collect()
+            edges
+                .iter()
+                .map(|e| ((f64::from(*e) - start) / (end - start)).clamp(0.0, 1.0))
+                .collect()
         }
         Law::Zipf { theta } => edges.iter().map(|e| (f64::from(*e) / n).powf(1.0 - theta)).collect(),
-        Law::Pieces { edges: fractions, weights } => {
+        Law::Pieces {
+            edges: fractions,
+            weights,
+        } => {
             let steps: Vec<f64> = fractions.iter().map(|f| f * n).collect();
             cumulative_at(edges, &steps, weights.iter().copied())
         }
@@ -415,14 +458,24 @@ fn compile_stream(model: &StreamModel, objects: &[Object]) -> Result<Stream, Run
     } else {
         let mass = law_mass(&model.law, object.pages, &object.edges);
         let total: f64 = mass.iter().sum();
-        let density =
-            mass.iter().zip(object.edges.windows(2)).map(|(m, e)| (m / total / f64::from(e[1] - e[0])) as f32).collect();
-        Popularity::Stationary { density, alias: AliasTable::new(&mass) }
+        let density = mass
+            .iter()
+            .zip(object.edges.windows(2))
+            .map(|(m, e)| (m / total / f64::from(e[1] - e[0])) as f32)
+            .collect();
+        Popularity::Stationary {
+            density,
+            alias: AliasTable::new(&mass),
+        }
     };
-    let prefetched = if model.class == AccessClass::Stream { PREFETCHED_SHARE } else { 0.0 };
+    let prefetched = if model.class == AccessClass::Stream {
+        PREFETCHED_SHARE
+    } else {
+        0.0
+    };
     let prefetched_share = model.prefetched_share.unwrap_or(prefetched);
     let mlp = model.mlp.unwrap_or_else(|| class_mlp(model.class));
-    if !(0.0..=1.0).contains(&prefetched_share) || !(mlp >= 1.0 && mlp <= 64.0) {
+    if !(0.0..=1.0).contains(&prefetched_share) || !(1.0..=64.0).contains(&mlp) {
         return Err(RunError::Workload(format!(
             "stream on '{}': prefetched_share {prefetched_share} must lie in 0 to 1 and mlp {mlp} in 1 to 64",
             model.object
@@ -438,6 +491,7 @@ fn compile_stream(model: &StreamModel, objects: &[Object]) -> Result<Stream, Run
         mlp,
         prefetched_share,
         missed_llc: model.missed_llc,
+        partitioned: model.partitioned || matches!(model.law, Law::Sweep),
     })
 }
 
@@ -468,7 +522,10 @@ mod tests {
             Law::Uniform { from: 0.25, to: 0.5 },
             Law::Zipf { theta: 0.5 },
             Law::Zipf { theta: 1.3 },
-            Law::Pieces { edges: vec![0.0, 0.1, 0.11, 1.0], weights: vec![1.0, 5.0, 2.0] },
+            Law::Pieces {
+                edges: vec![0.0, 0.1, 0.11, 1.0],
+                weights: vec![1.0, 5.0, 2.0],
+            },
         ];
         for law in laws {
             let workload = Workload::compile(&model(law.clone(), 1 << 28, true), 4096).unwrap();

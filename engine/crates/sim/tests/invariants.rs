@@ -104,7 +104,11 @@ fn reference_lines_hold() {
     assert!(fast < slow);
     for system in SYSTEMS {
         let here = runtime(system.name);
-        assert!((fast * 0.999..=slow * 1.05).contains(&here), "{}: {here} outside {fast} to {slow}", system.name);
+        assert!(
+            (fast * 0.999..=slow * 1.05).contains(&here),
+            "{}: {here} outside {fast} to {slow}",
+            system.name
+        );
     }
 }
 

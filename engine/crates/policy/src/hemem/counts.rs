@@ -44,7 +44,7 @@ struct Thresholds {
 impl Thresholds {
     #[inline]
     fn reached(self, word: u32) -> bool {
-        ((word & 0xff) + (word >> 8 & 0xff) >= self.read) | (word >> 16 & 0xff >= self.write)
+        ((word & 0xff) + ((word >> 8) & 0xff) >= self.read) | (((word >> 16) & 0xff) >= self.write)
     }
 }
 
@@ -52,7 +52,7 @@ impl Thresholds {
 #[inline]
 fn halved(word: u32, times: u32) -> u32 {
     let times = times.min(8);
-    (word & COUNTS) >> times & (0x01_01_01 * (0xff >> times))
+    ((word & COUNTS) >> times) & (0x01_01_01 * (0xff >> times))
 }
 
 /// Counts and flags of every page.
@@ -137,8 +137,8 @@ impl Counts {
                     continue;
                 }
                 // The count's first bit, without a branch: which event comes next nobody can predict.
-                let shift = store << 4 | u32::from(sample.tier != 0) << 3 & !(store << 3);
-                word += u32::from(word >> shift & 0xff != 0xff) << shift;
+                let shift = (store << 4) | ((u32::from(sample.tier != 0) << 3) & !(store << 3));
+                word += u32::from((word >> shift) & 0xff != 0xff) << shift;
                 // Hot or not is judged before pending halvings are applied, as in the original.
                 let hot = thresholds.reached(word);
                 if (hot != (word & HOT != 0)) & (word & QUEUED == 0) {
@@ -150,9 +150,9 @@ impl Counts {
                         rings.lost += 1;
                     }
                 }
-                word = word & !COUNTS | halved(word, clock - halvings_seen);
-                *state = u64::from(word) | u64::from(clock) << 32;
-                if word >> shift & 0xff > self.cooling_threshold {
+                word = (word & !COUNTS) | halved(word, clock - halvings_seen);
+                *state = u64::from(word) | (u64::from(clock) << 32);
+                if (word >> shift) & 0xff > self.cooling_threshold {
                     clock += 1;
                 }
             }
@@ -170,9 +170,9 @@ mod tests {
         for (load_fast, load_slow, store) in [(255u32, 1u32, 130u32), (3, 255, 0), (7, 8, 9)] {
             for times in [0, 1, 3, 7, 8, 9, 31, 32, u32::MAX] {
                 let each = |count: u32| count.checked_shr(times).unwrap_or(0);
-                let expected = each(load_fast) | each(load_slow) << 8 | each(store) << 16;
+                let expected = each(load_fast) | (each(load_slow) << 8) | (each(store) << 16);
                 assert_eq!(
-                    halved(HOT | FAST | load_fast | load_slow << 8 | store << 16, times),
+                    halved(HOT | FAST | load_fast | (load_slow << 8) | (store << 16), times),
                     expected
                 );
             }
@@ -194,6 +194,6 @@ mod tests {
             }],
             &mut Rings::default(),
         );
-        assert_eq!(counts.states[0] as u32 & COUNTS, 1 | 3 << 8 | 3 << 16);
+        assert_eq!(counts.states[0] as u32 & COUNTS, 1 | (3 << 8) | (3 << 16));
     }
 }

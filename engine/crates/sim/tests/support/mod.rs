@@ -53,12 +53,23 @@ pub fn request(system: &str, config: Config, page_bytes: u64, fast_bytes: u64, s
 #[allow(dead_code)]
 pub fn random_hemem(rng: &mut CounterRng) -> Config {
     let mut config = Config::new();
-    for knob in (registry::find("hemem").expect("registered").knobs)().iter().filter(|k| k.tunable) {
+    for knob in (registry::find("hemem").expect("registered").knobs)()
+        .iter()
+        .filter(|k| k.tunable)
+    {
         let longest = 1_000.0;
         let mut draw = |min: f64, max: f64, log: bool| {
-            let max = if knob.name.ends_with("sampling_period") { max.min(longest) } else { max };
+            let max = if knob.name.ends_with("sampling_period") {
+                max.min(longest)
+            } else {
+                max
+            };
             let u = rng.next_f64();
-            if log { min * (max / min).powf(u) } else { min + (max - min) * u }
+            if log {
+                min * (max / min).powf(u)
+            } else {
+                min + (max - min) * u
+            }
         };
         let value = match knob.kind {
             KnobKind::Int { min, max, log } => (draw(min as f64, max as f64, log).round() as i64).into(),
@@ -83,6 +94,17 @@ pub fn hot_set(bytes: u64, ops: f64) -> Value {
              "reads_per_op": 0.1, "writebacks_per_op": 0.1, "stores_per_op": 0.1}]}]})
     };
     json!({"objects": [{"name": "t", "bytes": bytes}], "blocks": [{"phases": [phase(0.0), phase(0.06)]}]})
+}
+
+/// Four threads with a private quarter each, hot at its start: a page under copy stops its owner only.
+#[allow(dead_code)]
+pub fn private_hot_sets(bytes: u64, ops: f64) -> Value {
+    let edges = [0.0, 0.03, 0.25, 0.28, 0.5, 0.53, 0.75, 0.78, 1.0];
+    let weights = [9.0, 1.0, 9.0, 1.0, 9.0, 1.0, 9.0, 1.0];
+    json!({"objects": [{"name": "t", "bytes": bytes}], "blocks": [{"phases": [{"name": "p", "groups": [
+        {"name": "w", "threads": 4, "ops": ops, "cpu_ns_per_op": 20.0, "streams": [
+            {"object": "t", "law": {"kind": "pieces", "edges": edges, "weights": weights}, "class": "update", "mlp": 1.5,
+             "partitioned": true, "reads_per_op": 1.0, "writebacks_per_op": 1.0, "stores_per_op": 1.0}]}]}]}]})
 }
 
 /// Dependent reads with a skew, hot pages scattered, part of them in the last-level cache.

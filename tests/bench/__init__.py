@@ -1,0 +1,1 @@
+"""Benchmarks: the project's promises, measured on this machine."""
