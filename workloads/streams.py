@@ -97,6 +97,9 @@ class Stream(Strict):
     missed_llc: Flag = Field(
         default=False, description="whether the reads have already missed the last-level cache"
     )
+    partitioned: Flag = Field(
+        default=False, description="each thread only touches its own equal part, in order of threads"
+    )
 
 
 class Group(Strict):
