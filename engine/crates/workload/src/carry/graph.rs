@@ -66,6 +66,16 @@ pub(super) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         Unit::Vertices => factor_of(graph.vertices, target.vertices),
         Unit::Edges | Unit::Updates => factor_of(graph.edges, target.edges),
     };
+    let sum = |g: &Vec<Growth>| g.iter().map(|g| g.bytes as f64).sum::<f64>();
+    let kinds = super::traffic::kinds(
+        metadata,
+        &streams,
+        sum(&growths) / profile.footprint_bytes() as f64,
+        graph,
+        &target,
+        |stream| factor(unit(metadata, stream)) / factor(Unit::Edges),
+        (recorded_scale, scale),
+    );
     let mut slices: Vec<ReplaySlice> = metadata
         .slices
         .iter()
@@ -118,6 +128,11 @@ pub(super) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         .collect();
     let footprint = objects.iter().map(|object| object.bytes).sum();
     let mut notes = size_notes(profile, recorded_scale, scale, graph, &target, footprint);
+    for k in &kinds {
+        for g in &k.gathered {
+            notes.push(format!("MODEL {} {} {:?} a={:.3} rec={:.4} model {:.4} -> {:.4} factor {:.4}", k.name, metadata.objects[g.object].name, g.class, g.accesses_per_op, g.recorded_per_op, g.modelled.0, g.modelled.1, g.modelled.1/g.modelled.0));
+        }
+    }
     notes.extend(
         order
             .iter()
