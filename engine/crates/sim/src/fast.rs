@@ -536,7 +536,8 @@ impl<'w> Fast<'w> {
                             Popularity::Stationary { density, .. } => per_op * f64::from(density[piece]),
                             Popularity::Sweep => per_op / f64::from(objects[index].pages),
                         };
-                        if stream.partitioned {
+                        // Threads sweep parts of their own.
+                        if matches!(stream.popularity, Popularity::Sweep) {
                             owned += touches * threads;
                         } else {
                             shared += touches;

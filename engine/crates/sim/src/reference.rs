@@ -320,17 +320,9 @@ impl<'w> Reference<'w> {
         let lines_per_page = self.driver.workload.page_bytes / LINE_BYTES as u64;
         match &stream.popularity {
             Popularity::Stationary { alias, .. } => {
-                let mut draw = || {
-                    let piece = alias.draw((thread.rng.next_u64() >> 32) as u32);
-                    let (from, to) = (object.edges[piece], object.edges[piece + 1]);
-                    from + thread.rng.below(u64::from(to - from)) as u32
-                };
-                let owner = |position: u32| u64::from(position) * u64::from(threads) / u64::from(object.pages);
-                let mut position = draw();
-                while stream.partitioned && owner(position) != u64::from(thread.index) {
-                    position = draw();
-                }
-                let page = object.page_at(position);
+                let piece = alias.draw((thread.rng.next_u64() >> 32) as u32);
+                let (from, to) = (object.edges[piece], object.edges[piece + 1]);
+                let page = object.page_at(from + thread.rng.below(u64::from(to - from)) as u32);
                 (
                     page,
                     u64::from(page) * lines_per_page + thread.rng.below(lines_per_page),

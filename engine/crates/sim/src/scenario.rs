@@ -127,8 +127,8 @@ pub struct StreamModel {
     /// Whether reads have already missed the last-level cache (recorded profiles).
     #[serde(default)]
     pub missed_llc: bool,
-    /// Whether each thread only touches its own equal part of the object, in order of threads.
-    /// Sweeps always do.
+    /// Whether each thread only touches its own equal part of the object, in order of threads; the
+    /// group's operations are then shared out evenly and the slowest thread ends the phase.
     #[serde(default)]
     pub partitioned: bool,
 }

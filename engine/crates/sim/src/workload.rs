@@ -101,8 +101,6 @@ pub struct Stream {
     pub prefetched_share: f64,
     /// Whether reads have already missed the last-level cache.
     pub missed_llc: bool,
-    /// Whether each thread only touches its own equal part of the object.
-    pub partitioned: bool,
 }
 
 /// Threads with the same operation.
@@ -196,17 +194,19 @@ impl Workload {
                 let mut groups = Vec::new();
                 for group in &phase.groups {
                     check_group(&phase.name, phase.seconds, group)?;
-                    let from = streams.len();
-                    for stream in &group.streams {
-                        streams.push(compile_stream(stream, &objects)?);
+                    for part in parts_of(group) {
+                        let from = streams.len();
+                        for stream in &group.streams {
+                            streams.push(compile_stream(stream, &objects, &part)?);
+                        }
+                        groups.push(Group {
+                            name: part.name,
+                            threads: part.threads,
+                            ops: group.ops.map(|ops| ops / f64::from(part.of)),
+                            cpu_ns_per_op: group.cpu_ns_per_op,
+                            streams: from..streams.len(),
+                        });
                     }
-                    groups.push(Group {
-                        name: group.name.clone(),
-                        threads: group.threads,
-                        ops: group.ops,
-                        cpu_ns_per_op: group.cpu_ns_per_op,
-                        streams: from..streams.len(),
-                    });
                 }
                 if groups.is_empty() || (phase.seconds.is_none() && groups.iter().all(|g| g.ops.is_none())) {
                     return Err(RunError::Workload(format!(
@@ -236,6 +236,41 @@ impl Workload {
             max_threads,
         })
     }
+}
+
+/// A group, or one thread of it.
+struct Part {
+    name: String,
+    threads: u32,
+    index: u32,
+    of: u32,
+}
+
+/// Threads with parts of their own are groups of one: each has its share of the operations and its
+/// own speed, and only it waits for its pages.
+fn parts_of(group: &GroupModel) -> Vec<Part> {
+    if group.streams.iter().all(|s| !s.partitioned) {
+        return vec![Part {
+            name: group.name.clone(),
+            threads: group.threads,
+            index: 0,
+            of: 1,
+        }];
+    }
+    (0..group.threads)
+        .map(|index| Part {
+            name: format!("{} {index}", group.name),
+            threads: 1,
+            index,
+            of: group.threads,
+        })
+        .collect()
+}
+
+/// Page positions where thread `index` of `of` has its part of `pages`.
+fn part_range(pages: u32, index: u32, of: u32) -> (u32, u32) {
+    let edge = |i: u32| (u64::from(pages) * u64::from(i) / u64::from(of)) as u32;
+    (edge(index), edge(index + 1))
 }
 
 fn check_group(phase: &str, seconds: Option<f64>, group: &GroupModel) -> Result<(), RunError> {
@@ -268,14 +303,12 @@ fn check_group(phase: &str, seconds: Option<f64>, group: &GroupModel) -> Result<
 fn cut_pieces(model: &WorkloadModel, objects: &mut [Object]) -> Result<(), RunError> {
     let mut cuts: Vec<Vec<u32>> = objects.iter().map(|o| o.edges.clone()).collect();
     let mut binned: Vec<Option<usize>> = vec![None; objects.len()];
-    for stream in model
-        .blocks
-        .iter()
-        .flat_map(|b| &b.phases)
-        .flat_map(|p| &p.groups)
-        .flat_map(|g| &g.streams)
-    {
+    let groups = model.blocks.iter().flat_map(|b| &b.phases).flat_map(|p| &p.groups);
+    for (threads, stream) in groups.flat_map(|g| g.streams.iter().map(|s| (g.threads, s))) {
         let index = find_object(objects, &stream.object)?;
+        if stream.partitioned {
+            cuts[index].extend((0..threads).map(|i| part_range(objects[index].pages, i, threads).0));
+        }
         if let Law::Bins { weights } = &stream.law {
             // All slices of a profile share their bins.
             if binned[index].replace(weights.len()) == Some(weights.len()) {
@@ -443,7 +476,7 @@ fn cumulative_at(edges: &[u32], steps: &[f64], weights: impl Iterator<Item = f64
     edges.iter().map(share).collect()
 }
 
-fn compile_stream(model: &StreamModel, objects: &[Object]) -> Result<Stream, RunError> {
+fn compile_stream(model: &StreamModel, objects: &[Object], part: &Part) -> Result<Stream, RunError> {
     let index = find_object(objects, &model.object)?;
     let object = &objects[index];
     let rates = [model.reads_per_op, model.writebacks_per_op, model.stores_per_op];
@@ -454,10 +487,30 @@ fn compile_stream(model: &StreamModel, objects: &[Object]) -> Result<Stream, Run
         )));
     }
     let popularity = if let Law::Sweep = model.law {
+        if part.of > 1 {
+            return Err(RunError::Workload(format!(
+                "stream on '{}': a sweep is partitioned by itself and cannot stand beside a partitioned stream",
+                model.object
+            )));
+        }
         Popularity::Sweep
     } else {
-        let mass = law_mass(&model.law, object.pages, &object.edges);
+        let mut mass = law_mass(&model.law, object.pages, &object.edges);
+        if model.partitioned {
+            let (from, to) = part_range(object.pages, part.index, part.of);
+            for (mass, edges) in mass.iter_mut().zip(object.edges.windows(2)) {
+                if edges[0] < from || edges[0] >= to {
+                    *mass = 0.0;
+                }
+            }
+        }
         let total: f64 = mass.iter().sum();
+        if total <= 0.0 {
+            return Err(RunError::Workload(format!(
+                "stream on '{}': thread {} has nothing to touch in its part",
+                model.object, part.index
+            )));
+        }
         let density = mass
             .iter()
             .zip(object.edges.windows(2))
@@ -491,7 +544,6 @@ fn compile_stream(model: &StreamModel, objects: &[Object]) -> Result<Stream, Run
         mlp,
         prefetched_share,
         missed_llc: model.missed_llc,
-        partitioned: model.partitioned || matches!(model.law, Law::Sweep),
     })
 }
 

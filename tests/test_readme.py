@@ -1,0 +1,60 @@
+"""Every command of the README, in the README's order, in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def commands() -> list[str]:
+    """The lines of all `sh` blocks."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+    return [line for block in blocks for line in block.splitlines() if line.strip()]
+
+
+def test_every_command_is_of_a_kind_that_is_run() -> None:
+    kinds = ("make ", ".venv/bin/tiertune ", "sed ")
+    assert [line for line in commands() if not line.startswith(kinds)] == []
+
+
+def test_make_knows_its_targets() -> None:
+    targets = [line.split()[1] for line in commands() if line.startswith("make ")]
+    assert targets[0] == "demo"
+    for target in targets:
+        subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True)
+
+
+@pytest.mark.timeout(600)
+def test_the_commands_run(tmp_path: Path) -> None:
+    """The demo first, as `make demo` runs it; then all others in order."""
+    (tmp_path / ".venv").symlink_to(ROOT / ".venv")
+    shutil.copytree(ROOT / "campaigns", tmp_path / "campaigns")
+    lines = [".venv/bin/tiertune demo", *(c for c in commands() if not c.startswith("make "))]
+    environment = {**os.environ, "TIERTUNE_RESULTS": str(tmp_path / "results"), "PYTHONPATH": ""}
+    printed = {}
+    for line in lines:
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500
+        )
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+        printed[line] = done.stdout
+    verdict = re.search(
+        r"tuned is ([\d.]+)x faster than default, 95 % interval\s+([\d.]+)\s+to\s+([\d.]+)",
+        printed[".venv/bin/tiertune demo"],
+    )
+    assert verdict is not None, printed[".venv/bin/tiertune demo"]
+    gain, low, high = map(float, verdict.groups())
+    assert 1.0 < low <= gain <= high
+    report = (tmp_path / "results" / "demo" / "report.html").read_text()
+    assert "<svg" in report
+    assert "http-equiv" not in report
+    # A resumed campaign that is finished says the same again.
+    said = printed[".venv/bin/tiertune tune mine.yaml"]
+    assert printed[".venv/bin/tiertune resume mine"].splitlines()[0] == said.splitlines()[0]
