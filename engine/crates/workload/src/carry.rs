@@ -13,7 +13,7 @@ mod gups;
 mod notes;
 mod reshape;
 mod rows;
-pub mod traffic;
+mod traffic;
 
 /// The most parts an object is cut into.
 pub const MAX_BINS: u32 = 8192;

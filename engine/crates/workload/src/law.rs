@@ -77,74 +77,25 @@ fn rmat_degrees(scale: u32, degree: u32) -> Vec<f64> {
     (0..=scale as i32).map(expected).collect()
 }
 
-/// How often the lines of a vertex array are accessed, relative to their average, when every R-MAT vertex is accessed as
-/// often as it has edges and ids are permuted.
-#[derive(Debug, Clone)]
-pub struct LineRates(Vec<f64>);
-
-impl LineRates {
-    const LINES: usize = 1 << 16;
-
-    /// Lines drawn at random, the same ones for every scale; `vertices_per_line` vertices share one.
-    #[must_use]
-    pub fn of_rmat(scale: u32, degree: u32, vertices_per_line: u32) -> Self {
-        let degrees = rmat_degrees(scale, degree);
-        let mut rng = CounterRng::new(0, &[u64::from(vertices_per_line)]);
-        let mask = (1u64 << scale) - 1;
-        let rates: Vec<f64> = (0..Self::LINES)
-            .map(|_| {
-                (0..vertices_per_line)
-                    .map(|_| degrees[(rng.next_u64() & mask).count_ones() as usize])
-                    .sum()
+/// Probability that two R-MAT vertices are joined, by the zero bits of either, averaged over where the bits are.
+pub(crate) fn rmat_joined(scale: u32, degree: u32) -> Vec<Vec<f64>> {
+    let levels = scale as usize;
+    let draws = 2f64.powi(scale as i32) * f64::from(degree);
+    let binomial = binomials(levels);
+    let joined = |one: usize, other: usize| {
+        ((one + other).saturating_sub(levels)..=one.min(other))
+            .map(|both| {
+                let ways = binomial[one][both] * binomial[levels - one][other - both] / binomial[levels][other];
+                let probability = RMAT_A.powi(both as i32)
+                    * RMAT_B.powi((one + other - 2 * both) as i32)
+                    * RMAT_D.powi((levels + both - one - other) as i32);
+                ways * -(-2.0 * draws * probability).exp_m1()
             })
-            .collect();
-        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-        Self(rates.iter().map(|rate| rate / mean).collect())
-    }
-
-    /// Share of the lines touched within the time in which the average line is accessed `accesses` times.
-    fn touched(&self, accesses: f64) -> f64 {
-        self.0.iter().map(|rate| -(-rate * accesses).exp_m1()).sum::<f64>() / self.0.len() as f64
-    }
-
-    /// Misses of each line, relative to the average accesses of a line, when a line leaves the cache unless it is accessed
-    /// again within that time (Che's approximation).
-    fn missed(&self, accesses: f64) -> impl Iterator<Item = f64> {
-        self.0.iter().map(move |rate| rate * (-rate * accesses).exp())
-    }
-
-    /// Misses per operation of each of `arrays` (rates, lines, accesses per operation) that share a least-recently-used
-    /// cache of `cache_lines` with each other and with `passing` other lines per operation, which are never used again.
-    #[must_use]
-    pub fn misses(arrays: &[(Self, f64, f64)], cache_lines: f64, passing: f64) -> Vec<f64> {
-        let held = |time: f64| {
-            let touched = |(rates, lines, accesses): &(Self, f64, f64)| lines * rates.touched(accesses / lines * time);
-            passing * time + arrays.iter().map(touched).sum::<f64>()
-        };
-        // Lines come in at most at the rate of accesses; a cache that holds everything is never full.
-        let fastest = passing + arrays.iter().map(|(_, _, accesses)| accesses).sum::<f64>();
-        let time = solve(cache_lines / fastest, 1e6, |time| held(time) - cache_lines);
-        arrays
-            .iter()
-            .map(|(rates, lines, accesses)| {
-                accesses * rates.missed(accesses / lines * time).sum::<f64>() / Self::LINES as f64
-            })
-            .collect()
-    }
-}
-
-/// Where a rising function of a time crosses 0, between `from` and `reach` times as much.
-fn solve(from: f64, reach: f64, function: impl Fn(f64) -> f64) -> f64 {
-    let (mut low, mut high) = (from, from * reach);
-    for _ in 0..40 {
-        let middle = (low * high).sqrt();
-        if function(middle) < 0.0 {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    low
+            .sum()
+    };
+    (0..=levels)
+        .map(|one| (0..=levels).map(|other| joined(one, other)).collect())
+        .collect()
 }
 
 /// Squared variation, between cache lines, of the misses when R-MAT vertices are accessed as often as they have edges.
@@ -185,7 +136,7 @@ pub fn filtered_line_cv2(scale: u32, degree: u32, vertices_per_line: u32, cached
     misses.iter().map(|miss| (miss / mean - 1.0).powi(2)).sum::<f64>() / lines
 }
 
-fn binomials(most: usize) -> Vec<Vec<f64>> {
+pub(crate) fn binomials(most: usize) -> Vec<Vec<f64>> {
     let mut rows = vec![vec![1.0]];
     for n in 1..=most {
         let above = &rows[n - 1];

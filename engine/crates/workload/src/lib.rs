@@ -11,6 +11,7 @@ pub mod class;
 pub mod graph;
 pub mod kernels;
 pub mod law;
+pub mod lines;
 pub mod memory;
 pub mod profile;
 pub mod record;

@@ -56,11 +56,38 @@ fn totals(replay: &Replay) -> [f64; 3] {
     totals
 }
 
-/// Totals grow by at least the first and at most the second factor.
-fn check_totals(profile: &Profile, replay: &Replay, factors: (f64, f64)) {
-    let stores: u64 = profile.columns.stores.iter().map(|value| u64::from(*value)).sum();
-    let expected = [profile.metadata.total_reads, profile.metadata.total_writebacks, stores];
-    for (found, expected) in totals(replay).iter().zip(expected) {
+/// Whether a stream's reads are corrected for skew when a Kronecker graph is carried.
+fn follows_degrees(name: &str, class: AccessClass) -> bool {
+    class == AccessClass::Gather && (name == "contributions" || name == "depths")
+}
+
+/// Totals grow by at least the first and at most the second factor; reads that follow degrees are left out if `skewed`.
+fn check_totals(profile: &Profile, replay: &Replay, factors: (f64, f64), skewed: bool) {
+    let columns = &profile.columns;
+    let left_out = |row: usize| {
+        let name = &profile.metadata.objects[columns.object[row] as usize].name;
+        skewed && follows_degrees(name, AccessClass::ALL[columns.class[row] as usize])
+    };
+    let rows = || 0..columns.len();
+    let gathered: u64 = rows()
+        .filter(|row| left_out(*row))
+        .map(|row| u64::from(columns.reads[row]))
+        .sum();
+    let stores: u64 = columns.stores.iter().map(|value| u64::from(*value)).sum();
+    let expected = [
+        profile.metadata.total_reads - gathered,
+        profile.metadata.total_writebacks,
+        stores,
+    ];
+    let mut found = totals(replay);
+    for slice in &replay.slices {
+        for stream in &slice.streams {
+            if skewed && follows_degrees(&replay.objects[stream.object].name, stream.class) {
+                found[0] -= stream.reads_per_op * slice.ops;
+            }
+        }
+    }
+    for (found, expected) in found.iter().zip(expected) {
         let growth = found / expected as f64;
         let (least, most) = (factors.0 * (1.0 - 1e-9), factors.1 * (1.0 + 1e-9));
         assert!(
@@ -92,7 +119,7 @@ proptest! {
         let kind = if kron { GraphKind::Kron } else { GraphKind::Uniform };
         let factor = if up == 0 { 1.0 } else { expected_edges(kind, scale + up, 16).round() / edges };
         let vertices = f64::from(1u32 << up);
-        check_totals(&profile, &replay, (factor.min(vertices), factor.max(vertices)));
+        check_totals(&profile, &replay, (factor.min(vertices), factor.max(vertices)), kron && up > 0);
     }
 }
 
@@ -112,7 +139,7 @@ fn nothing_changes_at_the_recorded_size() {
             .flat_map(|slice| &slice.streams)
             .all(|stream| !stream.partitioned)
     );
-    check_totals(&profile, &replay, (1.0, 1.0));
+    check_totals(&profile, &replay, (1.0, 1.0), false);
     assert_eq!(replay.footprint_bytes(), profile.footprint_bytes());
     assert_eq!(replay.slices.len(), profile.metadata.slices.len());
     let columns = &profile.columns;
@@ -296,6 +323,68 @@ fn small_recordings_carried_up_look_like_large_recordings() {
     }
 }
 
+/// Reads for each edge by the gathers that follow degrees, over the phases that do them.
+fn gathered_per_edge(replay: &Replay) -> f64 {
+    let (mut reads, mut edges) = (0.0, 0.0);
+    for slice in &replay.slices {
+        if slice.phase.starts_with("iteration") || slice.phase.starts_with("forward") {
+            edges += slice.ops;
+            for stream in &slice.streams {
+                if follows_degrees(&replay.objects[stream.object].name, stream.class) {
+                    reads += slice.ops * stream.reads_per_op;
+                }
+            }
+        }
+    }
+    reads / edges
+}
+
+#[test]
+fn gathers_of_a_skewed_graph_miss_as_they_do_at_the_larger_scale() {
+    // The last figure is the part of the error that may be left: the model is not exact for caches of a few dozen lines.
+    for (kernel, rounds, small, large, llc_bytes, left) in [
+        ("pr", "iterations", 13, 18, 1u64 << 17, 0.6),
+        ("pr", "iterations", 11, 16, 1 << 15, 0.3),
+        ("pr", "iterations", 14, 17, 1 << 12, 0.3),
+        ("bc", "sources", 11, 16, 1 << 15, 0.3),
+    ] {
+        let (mut kept, mut corrected, seeds) = (0.0, 0.0, 2);
+        for seed in 1..=seeds {
+            let make = |scale: u32| {
+                request(
+                    json!({"kernel": kernel, "graph": "kron", "scale": scale, rounds: 2, "seed": seed, "llc_bytes": 512}),
+                )
+            };
+            let up = spec(json!({"scale": large, "page_bytes": 4096}));
+            let plan = plan(&make(small), &up, llc_bytes).unwrap();
+            let truth = record(&make(large).with_llc_bytes(llc_bytes))
+                .unwrap()
+                .carry(&up)
+                .unwrap();
+            let base = record(&make(small).with_llc_bytes(plan.llc_bytes)).unwrap();
+            let uncarried = base.carry(&spec(json!({"page_bytes": 4096}))).unwrap();
+            let carried = base.carry(&up).unwrap();
+            let per_edge = gathered_per_edge(&truth);
+            kept += (gathered_per_edge(&uncarried) / per_edge).ln() / f64::from(seeds);
+            corrected += (gathered_per_edge(&carried) / per_edge).ln() / f64::from(seeds);
+            assert!(
+                carried.notes.iter().any(|note| note.contains("gathers read")),
+                "{:?}",
+                carried.notes
+            );
+        }
+        println!("{kernel} {small} -> {large}: kept {kept:+.3}, corrected {corrected:+.3}");
+        assert!(
+            kept.abs() > 0.03,
+            "{kernel} {small} -> {large}: nothing to correct, {kept}"
+        );
+        assert!(
+            corrected.abs() < left * kept.abs() && corrected.abs() < 0.05,
+            "{kernel} {small} -> {large}: {corrected} left of {kept}"
+        );
+    }
+}
+
 #[test]
 fn traffic_grows_with_edges_or_with_vertices() {
     let cases = [
@@ -310,14 +399,21 @@ fn traffic_grows_with_edges_or_with_vertices() {
         ("bc", AccessClass::Stream, "successors", true),
         ("bc", AccessClass::Stream, "queue", false),
     ];
-    for kernel in ["pr", "bc"] {
+    // In a Kronecker graph, gathers that follow degrees are corrected for skew on top: theirs is held in a uniform graph.
+    for (kernel, graph) in [("pr", "kron"), ("bc", "kron"), ("pr", "uniform"), ("bc", "uniform")] {
+        let (kind, is_kron) = if graph == "kron" {
+            (GraphKind::Kron, true)
+        } else {
+            (GraphKind::Uniform, false)
+        };
         let rounds = if kernel == "pr" { "iterations" } else { "sources" };
-        let value = json!({"kernel": kernel, "graph": "kron", "scale": 11, rounds: 1, "llc_bytes": 4096});
+        let value = json!({"kernel": kernel, "graph": graph, "scale": 11, rounds: 1, "llc_bytes": 4096});
         let profile = record(&request(value)).unwrap();
         let here = profile.carry(&spec(json!({"page_bytes": 4096}))).unwrap();
         let up = profile.carry(&spec(json!({"scale": 29, "page_bytes": 4096}))).unwrap();
-        let edges = expected_edges(GraphKind::Kron, 29, 16) / profile.metadata.graph.as_ref().unwrap().edges as f64;
-        for (_, class, name, by_edges) in cases.iter().filter(|case| case.0 == kernel) {
+        let edges = expected_edges(kind, 29, 16) / profile.metadata.graph.as_ref().unwrap().edges as f64;
+        let held = |name: &str, class: AccessClass| !(is_kron && follows_degrees(name, class));
+        for (_, class, name, by_edges) in cases.iter().filter(|case| case.0 == kernel && held(case.2, case.1)) {
             let reads = |replay: &Replay| -> f64 {
                 let of_stream = |slice: &ReplaySlice| {
                     let streams = slice.streams.iter();
@@ -330,7 +426,7 @@ fn traffic_grows_with_edges_or_with_vertices() {
             let expected = if *by_edges { edges } else { f64::from(1 << 18) };
             assert!(
                 (growth / expected - 1.0).abs() < 1e-6,
-                "{kernel} {name} {class:?}: {growth} against {expected}"
+                "{kernel} {graph} {name} {class:?}: {growth} against {expected}"
             );
         }
     }
@@ -371,7 +467,7 @@ fn gups_is_carried_exactly() {
         .carry(&spec(json!({"table_bytes": table * factor, "page_bytes": 2 << 20})))
         .unwrap();
     check_shape(&replay);
-    check_totals(&profile, &replay, (factor as f64, factor as f64));
+    check_totals(&profile, &replay, (factor as f64, factor as f64), false);
     assert_eq!(replay.footprint_bytes(), table * factor);
     let ops: Vec<f64> = replay.slices.iter().map(|slice| slice.ops / factor as f64).collect();
     assert_eq!(ops, [1e6, 2e6, 1e6]);

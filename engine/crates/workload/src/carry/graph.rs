@@ -5,6 +5,7 @@ use super::growth::{Growth, factor_of, luck};
 use super::notes::{object_note, size_notes};
 use super::reshape::reshape;
 use super::rows::{Stream, streams};
+use super::traffic::corrections;
 use super::{CarryError, CarrySpec, Replay, ReplayObject, ReplaySlice, ReplayStream};
 use crate::class::AccessClass;
 use crate::law::{expected_degree_cv2, expected_edges};
@@ -66,15 +67,14 @@ pub(super) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         Unit::Vertices => factor_of(graph.vertices, target.vertices),
         Unit::Edges | Unit::Updates => factor_of(graph.edges, target.edges),
     };
-    let sum = |g: &Vec<Growth>| g.iter().map(|g| g.bytes as f64).sum::<f64>();
-    let kinds = super::traffic::kinds(
+    let carried_bytes: u64 = growths.iter().map(|growth| growth.bytes).sum();
+    let corrections = corrections(
         metadata,
         &streams,
-        sum(&growths) / profile.footprint_bytes() as f64,
-        graph,
-        &target,
+        (graph, &target),
+        scale,
+        factor_of(profile.footprint_bytes(), carried_bytes),
         |stream| factor(unit(metadata, stream)) / factor(Unit::Edges),
-        (recorded_scale, scale),
     );
     let mut slices: Vec<ReplaySlice> = metadata
         .slices
@@ -105,10 +105,14 @@ pub(super) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         // What grows with the vertices gets rarer per edge, as duplicate edges get rarer in larger graphs.
         let slice = &metadata.slices[stream.slice];
         let ops = slice.ops as f64 * factor(slice.unit) / factor(unit(metadata, stream));
+        let corrected: f64 = corrections
+            .iter()
+            .map(|correction| correction.of(metadata, stream))
+            .product();
         slices[stream.slice].streams.push(ReplayStream {
             object: place[stream.object],
             class: stream.class,
-            reads_per_op: stream.reads as f64 / ops,
+            reads_per_op: corrected * stream.reads as f64 / ops,
             prefetched_share: stream.prefetched as f64 / (stream.reads.max(1)) as f64,
             writebacks_per_op: stream.writebacks as f64 / ops,
             stores_per_op: stream.stores as f64 / ops,
@@ -126,13 +130,8 @@ pub(super) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             scattered: metadata.objects[*number].layout != Layout::Positional,
         })
         .collect();
-    let footprint = objects.iter().map(|object| object.bytes).sum();
-    let mut notes = size_notes(profile, recorded_scale, scale, graph, &target, footprint);
-    for k in &kinds {
-        for g in &k.gathered {
-            notes.push(format!("MODEL {} {} {:?} a={:.3} rec={:.4} model {:.4} -> {:.4} factor {:.4}", k.name, metadata.objects[g.object].name, g.class, g.accesses_per_op, g.recorded_per_op, g.modelled.0, g.modelled.1, g.modelled.1/g.modelled.0));
-        }
-    }
+    let mut notes = size_notes(profile, recorded_scale, scale, graph, &target, carried_bytes);
+    notes.extend(corrections.iter().map(|correction| correction.note(metadata)));
     notes.extend(
         order
             .iter()

@@ -58,6 +58,10 @@ pub fn size_notes(
             smaller.scale, smaller.llc_bytes, smaller.reads_per_op, smaller.writebacks_per_op
         );
     }
+    if graph_is_skewed(&metadata.request) && scale != recorded_scale {
+        kept += "; gathers that follow degrees are corrected as said below; other reads are not, because what they depend on (such as which edges \
+                 lead to a deeper level) does not follow degrees";
+    }
     notes.push(kept + ".");
     // Levels of a uniform graph grow by its mean degree, so graphs are alike when their sizes differ by a power of it.
     let mean_degree = graph.edges as f64 / graph.vertices as f64;
@@ -83,6 +87,10 @@ pub fn size_notes(
             .to_owned(),
     );
     notes
+}
+
+fn graph_is_skewed(request: &RecordRequest) -> bool {
+    matches!(request.graph_input(), Some((GraphKind::Kron, ..)))
 }
 
 /// How the pages of one object were carried; `None` when they keep their places.
