@@ -7,6 +7,7 @@ use tiertune_policy::{
 };
 
 use crate::error::RunError;
+use crate::latency::Traffic;
 use crate::memory::Memory;
 use crate::metrics::{Metrics, Stretch, Timeline, TimelineColumns};
 use crate::migration::{Migrator, Step};
@@ -62,6 +63,7 @@ pub struct Driver<'w> {
     moves: Vec<Move>,
     ended: Vec<Migrated>,
     config: tiertune_policy::Config,
+    co_runners: Vec<Traffic>,
 }
 
 impl<'w> Driver<'w> {
@@ -108,7 +110,13 @@ impl<'w> Driver<'w> {
             moves: Vec::new(),
             ended: Vec::new(),
             config,
+            co_runners: vec![Traffic::default(); request.machine.tiers.len()],
         };
+        for contention in &request.contention {
+            let tier = &mut driver.co_runners[contention.tier];
+            tier.read_gbps += contention.read_gbps;
+            tier.write_gbps += contention.write_gbps;
+        }
         driver.place_all(request)?;
         driver.wake = Some(0);
         driver.wake_if_due(0);
@@ -148,6 +156,18 @@ impl<'w> Driver<'w> {
         let result = f(self.policy.as_mut(), &mut context);
         self.migrator.request(&mut self.moves, now);
         result
+    }
+
+    /// Traffic by tier of co-runners and of copies under way.
+    #[must_use]
+    pub fn foreign_traffic(&self) -> Vec<Traffic> {
+        let mut traffic = self.co_runners.clone();
+        for copying in self.migrator.copying() {
+            let gbps = self.workload.page_bytes as f64 / (copying.end - copying.start) as f64;
+            traffic[usize::from(copying.from)].read_gbps += gbps;
+            traffic[usize::from(copying.request.to)].write_gbps += gbps;
+        }
+        traffic
     }
 
     /// When the policy wants to be woken.

@@ -13,7 +13,7 @@ use crate::alias::AliasTable;
 use crate::cache::hit_shares;
 use crate::driver::{Driver, RunResult, domain, is_store};
 use crate::error::RunError;
-use crate::latency::{LatencySolver, Traffic};
+use crate::latency::LatencySolver;
 use crate::memory::Memory;
 use crate::metrics::Stretch;
 use crate::migration::{Migrator, Step};
@@ -30,12 +30,8 @@ const QUIET_SLICE_NS: u64 = 50_000_000;
 /// Runs `workload` as `request` says.
 pub fn run(workload: &Workload, request: &Request) -> Result<RunResult, RunError> {
     let mut simulation = Fast::new(workload, request)?;
-    for (phases, repeat) in &workload.schedule {
-        for _ in 0..*repeat {
-            for phase in &workload.phases[phases.clone()] {
-                simulation.run_phase(phase);
-            }
-        }
+    for phase in workload.phases_in_order() {
+        simulation.run_phase(phase);
     }
     let Fast {
         driver, now, stopwatch, ..
@@ -51,7 +47,6 @@ struct Fast<'w> {
     machine: &'w Machine,
     request: &'w Request,
     solver: LatencySolver,
-    background: Vec<Traffic>,
     counters: Vec<ThreadCounters>,
     budget: RecordBudget,
     now: Nanos,
@@ -110,20 +105,12 @@ impl<'w> Fast<'w> {
             .iter()
             .map(|s| ThreadCounters::new(*s, workload.max_threads, &mut rng))
             .collect();
-        let mut background = vec![Traffic::default(); request.machine.tiers.len()];
-        for contention in &request.contention {
-            if let Some(tier) = background.get_mut(contention.tier) {
-                tier.read_gbps += contention.read_gbps;
-                tier.write_gbps += contention.write_gbps;
-            }
-        }
         Ok(Self {
             budget: RecordBudget::new(driver.overheads.record_ns),
             machine: &request.machine,
             solver: LatencySolver::new(&request.machine),
             driver,
             request,
-            background,
             counters,
             now: 0,
             slice: 0,
@@ -275,7 +262,7 @@ impl<'w> Fast<'w> {
     fn solve(&mut self, phase: &Phase, progress: &mut Progress, dt_ns: f64) {
         let tiers = self.machine.tiers.len();
         let share = self.core_share(phase.groups.iter().map(|g| g.threads).sum());
-        let copies = self.copy_traffic(tiers);
+        let copies = self.driver.foreign_traffic();
         let machine = self.machine;
         let Progress {
             mass,
@@ -315,18 +302,6 @@ impl<'w> Fast<'w> {
         });
     }
 
-    /// Traffic of co-runners and of copies under way.
-    fn copy_traffic(&self, tiers: usize) -> Vec<Traffic> {
-        let mut traffic = self.background.clone();
-        debug_assert_eq!(traffic.len(), tiers);
-        for copying in self.driver.migrator.copying() {
-            let gbps = self.driver.workload.page_bytes as f64 / (copying.end - copying.start) as f64;
-            traffic[usize::from(copying.from)].read_gbps += gbps;
-            traffic[usize::from(copying.request.to)].write_gbps += gbps;
-        }
-        traffic
-    }
-
     fn run_slice(&mut self, phase: &Phase, progress: &mut Progress, end: Option<Nanos>) {
         let tiers = self.machine.tiers.len();
         let busy = !self.counters.is_empty() || !self.driver.migrator.idle();
@@ -348,7 +323,7 @@ impl<'w> Fast<'w> {
         };
         let mut multipliers = Vec::with_capacity(tiers);
         self.solver.multipliers(&mut multipliers);
-        let mut traffic = self.copy_traffic(tiers);
+        let mut traffic = self.driver.foreign_traffic();
         self.samples.clear();
         self.budget.advance(dt_ns);
         let mut rng = CounterRng::new(self.driver.key, &[domain::ACCESSES, self.slice]);

@@ -77,6 +77,13 @@ fn check_machine(request: &Request) -> Result<(), RunError> {
             request.fast_bytes, machine.tiers[0].name, machine.tiers[0].capacity_bytes
         ));
     }
+    if let Some(contention) = request.contention.iter().find(|c| c.tier >= machine.tiers.len()) {
+        return bad(format!(
+            "contention on tier {}; the nearest is {}",
+            contention.tier,
+            machine.tiers.len() - 1
+        ));
+    }
     if machine.cores == 0 || machine.fill_buffers.is_nan() || machine.fill_buffers < 1.0 {
         return bad("it needs at least one core and one fill buffer".into());
     }

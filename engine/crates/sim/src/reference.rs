@@ -9,7 +9,7 @@ use tiertune_policy::{CopyMode, CounterRng, Nanos, PageMap, Sample};
 use crate::cache::ExplicitCache;
 use crate::driver::{Driver, RunResult, domain, is_store};
 use crate::error::RunError;
-use crate::latency::{LatencySolver, Traffic};
+use crate::latency::LatencySolver;
 use crate::metrics::Stretch;
 use crate::migration::Migrator;
 use crate::operation::unloaded_ns;
@@ -26,12 +26,8 @@ const READS_PER_BATCH: f64 = 32.0;
 /// Runs `workload` as `request` says.
 pub fn run(workload: &Workload, request: &Request) -> Result<RunResult, RunError> {
     let mut simulation = Reference::new(workload, request)?;
-    for (phases, repeat) in &workload.schedule {
-        for _ in 0..*repeat {
-            for phase in &workload.phases[phases.clone()] {
-                simulation.run_phase(phase);
-            }
-        }
+    for phase in workload.phases_in_order() {
+        simulation.run_phase(phase);
     }
     Ok(simulation.driver.finish(simulation.now))
 }
@@ -55,7 +51,6 @@ struct Reference<'w> {
     driver: Driver<'w>,
     machine: &'w Machine,
     solver: LatencySolver,
-    background: Vec<Traffic>,
     cache: ExplicitCache,
     budget: RecordBudget,
     /// Initial phases of the sampling counters, by thread and sampler.
@@ -75,20 +70,12 @@ impl<'w> Reference<'w> {
             .map(|_| driver.samplers.iter().map(|s| 1 + rng.below(s.period) as i64).collect())
             .collect();
         let tiers = request.machine.tiers.len();
-        let mut background = vec![Traffic::default(); tiers];
-        for contention in &request.contention {
-            if let Some(tier) = background.get_mut(contention.tier) {
-                tier.read_gbps += contention.read_gbps;
-                tier.write_gbps += contention.write_gbps;
-            }
-        }
         Ok(Self {
             budget: RecordBudget::new(driver.overheads.record_ns),
             machine: &request.machine,
             solver: LatencySolver::new(&request.machine),
             cache: ExplicitCache::new(request.machine.llc_bytes),
             driver,
-            background,
             phases,
             now: 0,
             phase_number: 0,
@@ -192,12 +179,7 @@ impl<'w> Reference<'w> {
             stretch.ops += ops;
             self.run_batch(phase, thread, ops, share, &mut stretch);
         }
-        let mut traffic = self.background.clone();
-        for copying in self.driver.migrator.copying() {
-            let gbps = self.driver.workload.page_bytes as f64 / (copying.end - copying.start) as f64;
-            traffic[usize::from(copying.from)].read_gbps += gbps;
-            traffic[usize::from(copying.request.to)].write_gbps += gbps;
-        }
+        let mut traffic = self.driver.foreign_traffic();
         for (traffic, lines) in traffic.iter_mut().zip(&self.lines) {
             traffic.read_gbps += lines[0] * LINE_BYTES / ns;
             traffic.write_gbps += lines[1] * LINE_BYTES / ns;

@@ -161,6 +161,15 @@ pub fn class_mlp(class: AccessClass) -> f64 {
 }
 
 impl Workload {
+    /// The phases as they run, repetitions included.
+    pub fn phases_in_order(&self) -> impl Iterator<Item = &Phase> {
+        let repeated = self
+            .schedule
+            .iter()
+            .flat_map(|(phases, repeat)| (0..*repeat).map(move |_| phases.clone()));
+        repeated.flatten().map(|phase| &self.phases[phase])
+    }
+
     /// Compiles `model` for pages of `page_bytes`.
     pub fn compile(model: &WorkloadModel, page_bytes: u64) -> Result<Self, RunError> {
         let mut first_page = 0u64;
