@@ -87,11 +87,12 @@ def verify(trial: Trial, applied: Config) -> None:
     for name, wanted in trial.config.items():
         if name not in applied:
             raise ConfigRejected(f"{trial.system} has no knob {name}; it has {', '.join(sorted(applied))}")
-        if not _same(wanted, applied[name]):
+        if not same_value(wanted, applied[name]):
             raise ConfigRejected(f"{name} is {applied[name]!r} after it was set to {wanted!r}")
 
 
-def _same(wanted: object, applied: object) -> bool:
+def same_value(wanted: object, applied: object) -> bool:
+    """Whether two values of a knob are equal, up to the last digits of a float."""
     if isinstance(wanted, float) and isinstance(applied, int | float):
         return math.isclose(wanted, applied, rel_tol=1e-12)
     return wanted == applied

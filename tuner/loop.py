@@ -9,29 +9,33 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tiertune.tuner.backend import Backend
 from tiertune.tuner.events import Listener, Note, Phase, Plan, silent
-from tiertune.tuner.execution import Bench
+from tiertune.tuner.execution import Bench, same_value
 from tiertune.tuner.host_facts import environment_facts
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_claim import Claim
 from tiertune.tuner.optimiser.base import Observation, Optimiser, Proposal
 from tiertune.tuner.plan import CampaignPlan, PlannedCell
-from tiertune.tuner.trial import Scenario, Status, Trial, derive_seed
+from tiertune.tuner.trial import Config, Origin, Scenario, Status, Trial, derive_seed
 from tiertune.tuner.validation import FINALISTS, SELECTION_SEEDS, STAGE, Outcome, judge
 
 
 @dataclass(frozen=True)
 class Job:
-    """The search of one cell: which trials to make, and who proposes them."""
+    """The search of one cell: which trials to make, and who proposes them.
+
+    `default` is the config that the system declares.
+    """
 
     campaign: str
     cell: str
     scenario: Scenario
     system: str
+    default: Config
     seed: int
     trials: int
     lag: int
@@ -90,7 +94,16 @@ def timed_ask(optimiser: Optimiser, number: int, history: Sequence[Observation])
 
 def new_trial(job: Job, number: int, proposal: Proposal) -> Trial:
     """The trial of a proposal. Its seed does not depend on the system, so that systems are compared on equal
-    seeds."""
+    seeds.
+
+    A space may start elsewhere than at the system's own default; such a start is not called default.
+    """
+    origin: Origin = proposal.origin
+    if origin == "default" and not all(
+        name in job.default and same_value(job.default[name], value)
+        for name, value in proposal.config.items()
+    ):
+        origin = "initial"
     return Trial(
         campaign=job.campaign,
         cell=job.cell,
@@ -99,7 +112,7 @@ def new_trial(job: Job, number: int, proposal: Proposal) -> Trial:
         system=job.system,
         config=proposal.config,
         seed=derive_seed(job.seed, job.scenario.key, "search", number),
-        origin=proposal.origin,
+        origin=origin,
     )
 
 
@@ -144,11 +157,12 @@ def _cell(plan: CampaignPlan, cell: PlannedCell, claim: Claim, bench: Bench) -> 
     rows = bench.journal.rows(cell.key, "search")
     if sum(row.status.finished for row in rows) < plan.trials:  # a finished search is spared SMAC's imports
         optimiser = plan.new_optimiser(cell)
-        names = (plan.name, cell.key, cell.scenario, cell.system)
+        names = (plan.name, cell.key, cell.scenario, cell.system, cell.default)
         search(Job(*names, plan.seed, plan.trials, claim.lag, optimiser), bench)
-    default = bench.journal.row(cell.key, "search", 0)
-    assert default is not None
-    return judge(default.trial, plan.seed, plan.validation_seeds, claim.generation, bench)
+    first = bench.journal.row(cell.key, "search", 0)
+    assert first is not None
+    default = replace(first.trial, config=cell.default)
+    return judge(default, plan.seed, plan.validation_seeds, claim.generation, bench)
 
 
 def _announcement(plan: CampaignPlan, journal: Journal, claim: Claim) -> Plan:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tiertune.tuner.trial import Objective, Scenario, derive_seed
+from tiertune.tuner.trial import Config, Objective, Scenario, derive_seed, plain_config
 
 if TYPE_CHECKING:
     from tiertune.spaces.definition import Space
@@ -16,13 +16,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """One scenario x system, with what improves there and where its knobs may go."""
+    """One scenario x system, with what improves there and where its knobs may go.
+
+    `default` is every knob as the system declares it: what winners are compared with. It need not lie in the
+    space.
+    """
 
     key: str
     scenario: Scenario
     system: str
     objective: Objective
     space: Space
+    default: Config
 
 
 @dataclass(frozen=True)
@@ -58,16 +63,20 @@ class CampaignPlan:
 def plan_of(campaign: Campaign, name: str | None = None) -> CampaignPlan:
     """The plan of a loaded campaign, under another `name` where one is given (its own results folder and
     journal)."""
+    from tiertune.engine import check_config
+
     cells = []
     contents: dict[str, Any] = {}
     for cell in campaign.cells():
         workload = campaign.workload(cell.scenario.workload)
         objective = Objective(workload.metric.name, workload.metric.direction)
-        cells.append(PlannedCell(cell.key, cell.scenario, cell.system, objective, cell.space))
+        default = plain_config(check_config(cell.system, {}))
+        cells.append(PlannedCell(cell.key, cell.scenario, cell.system, objective, cell.space, default))
         contents[cell.key] = {
             "workload": workload.model_dump(mode="json"),
             "machine": campaign.machine(cell.scenario.machine).document(),
             "space": cell.space.model_dump(mode="json"),
+            "default": default,
         }
     decisive = campaign.model_dump(
         mode="json", include={"seed", "budget", "optimiser", "validation"}, exclude={"budget": {"preset"}}

@@ -40,8 +40,8 @@ class Outcome:
 
 
 def judge(template: Trial, seed: int, seeds: int, generation: int, bench: Bench) -> Outcome:
-    """Select and validate the winner of a searched cell. `template` is its default trial; `seeds` >= 5
-    validation seeds."""
+    """Select and validate the winner of a searched cell. `template` has the system's own default as
+    config; `seeds` >= 5 validation seeds."""
     finalists = best_rows(bench.journal.rows(template.cell, "search"), FINALISTS)
     default: tuple[Origin, Config] = ("default", template.config)
     contenders: list[tuple[Origin, Config]] = [("candidate", row.trial.config) for row in finalists]

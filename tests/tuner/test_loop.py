@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.tuner import surfaces
-from tests.tuner.toy import RUNTIME, SCENARIO, ToyBackend, table, toy_plan
+from tests.tuner.toy import DEFAULTS, RUNTIME, SCENARIO, ToyBackend, table, toy_plan
 from tiertune.tuner.events import Event, Finished, Phase, Plan, Started
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.journal_claim import JournalError
@@ -267,3 +267,18 @@ def test_the_winner_is_found_where_there_is_something_to_find(tmp_path: Path) ->
     default = surfaces.conditional(rows_of(tmp_path, "search")[0].trial.config)
     truth = default / surfaces.conditional(found.winner.trial.config)
     assert found.effect.low * 0.98 <= truth <= found.effect.high * 1.02
+
+
+def test_winners_are_compared_with_the_systems_own_default_wherever_the_space_starts(tmp_path: Path) -> None:
+    # By itself the system is near the best there is, outside the space; the space starts far from there.
+    default = {**DEFAULTS, "sample_period": 1_585, "cooling_threshold": 45, "migration_kib": 63_096}
+    default["decay"] = 0.0631
+    assert surfaces.smooth(default) < 1.001 < surfaces.smooth(DEFAULTS)
+    found = tune(toy_plan(default=default), tmp_path, ToyBackend())[CELL]
+    rows = rows_of(tmp_path)
+    assert (rows[0].trial.origin, rows[0].trial.config) == ("initial", DEFAULTS)
+    judged = [row.trial.config for row in rows if row.trial.origin == "default"]
+    assert judged == [default] * (SELECTION_SEEDS + 5)
+    assert found.effect is not None
+    assert found.effect.high < 1.0
+    assert not found.improved

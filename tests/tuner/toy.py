@@ -91,7 +91,10 @@ def toy_plan(**changes: Any) -> ToyPlan:
     """A small campaign of random search; `changes` are fields of CampaignPlan, or `systems` for more
     cells."""
     systems = changes.pop("systems", ("toy-system",))
-    cells = [PlannedCell(f"{SCENARIO.key}/{s}", SCENARIO, s, RUNTIME, cast(Any, None)) for s in systems]
+    default = changes.pop("default", DEFAULTS)
+    cells = [
+        PlannedCell(f"{SCENARIO.key}/{s}", SCENARIO, s, RUNTIME, cast(Any, None), default) for s in systems
+    ]
     fields: dict[str, Any] = {
         "name": "toy",
         "seed": 1,

@@ -48,7 +48,7 @@ def build_cell(
     search = journal.rows(key, "search")
     everything = journal.rows(key)
     adapter = adapter_for(system)
-    default = adapter.resolve(_default_config(search))
+    default = adapter.resolve(_default_config(judged))
     winner = adapter.resolve(judged.winner.trial.config) if judged.winner else None
     metric = metric_of(objective)
     return Cell(
@@ -214,8 +214,9 @@ def timelines(journal: Journal, judged: Outcome) -> list[Timeline]:
     return []
 
 
-def _default_config(search: Sequence[Row]) -> Mapping[str, Any]:
-    return next((row.trial.config for row in search if row.trial.origin == "default"), {})
+def _default_config(judged: Outcome) -> Mapping[str, Any]:
+    """What the winner was compared with; before that, what the system declares."""
+    return judged.default_rows[0].trial.config if judged.default_rows else {}
 
 
 def _outcome(judged: Outcome) -> Literal["improved", "no-improvement", "not-validated"]:
