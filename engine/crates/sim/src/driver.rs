@@ -7,7 +7,7 @@ use tiertune_policy::{
 };
 
 use crate::error::RunError;
-use crate::latency::Traffic;
+use crate::latency::{TierLatency, Traffic};
 use crate::memory::Memory;
 use crate::metrics::{Metrics, Stretch, Timeline, TimelineColumns};
 use crate::migration::{Migrator, Step};
@@ -64,6 +64,7 @@ pub struct Driver<'w> {
     ended: Vec<Migrated>,
     config: tiertune_policy::Config,
     co_runners: Vec<Traffic>,
+    unbooked_bytes: Vec<[f64; 2]>,
 }
 
 impl<'w> Driver<'w> {
@@ -111,6 +112,7 @@ impl<'w> Driver<'w> {
             ended: Vec::new(),
             config,
             co_runners: vec![Traffic::default(); request.machine.tiers.len()],
+            unbooked_bytes: vec![[0.0; 2]; request.machine.tiers.len()],
         };
         for contention in &request.contention {
             let tier = &mut driver.co_runners[contention.tier];
@@ -158,16 +160,39 @@ impl<'w> Driver<'w> {
         result
     }
 
-    /// Traffic by tier of co-runners and of copies under way.
+    /// Traffic by tier of co-runners and of copies, for a stretch of `ns`: those under way, and what
+    /// [`Self::settle_copies`] found to have been copied beyond what was counted before.
     #[must_use]
-    pub fn foreign_traffic(&self) -> Vec<Traffic> {
-        let mut traffic = self.co_runners.clone();
+    pub fn foreign_traffic(&self, curves: &[TierLatency], ns: f64) -> Vec<Traffic> {
+        let mut copies = vec![Traffic::default(); self.co_runners.len()];
         for copying in self.migrator.copying() {
             let gbps = self.workload.page_bytes as f64 / (copying.end - copying.start) as f64;
-            traffic[usize::from(copying.from)].read_gbps += gbps;
-            traffic[usize::from(copying.request.to)].write_gbps += gbps;
+            copies[usize::from(copying.from)].read_gbps += gbps;
+            copies[usize::from(copying.request.to)].write_gbps += gbps;
+        }
+        let mut traffic = self.co_runners.clone();
+        for (tier, copies) in copies.iter_mut().enumerate() {
+            copies.read_gbps = (copies.read_gbps + self.unbooked_bytes[tier][0] / ns).max(0.0);
+            copies.write_gbps = (copies.write_gbps + self.unbooked_bytes[tier][1] / ns).max(0.0);
+            let (wanted, room) = (
+                curves[tier].utilisation(*copies),
+                curves[tier].room_for_copies(self.co_runners[tier]),
+            );
+            let fit = if wanted > room { room / wanted } else { 1.0 };
+            traffic[tier].read_gbps += copies.read_gbps * fit;
+            traffic[tier].write_gbps += copies.write_gbps * fit;
         }
         traffic
+    }
+
+    /// Notes by how much the copies of the last `ns` differ from the `foreign` traffic assumed for them.
+    pub fn settle_copies(&mut self, foreign: &[Traffic], ns: f64) {
+        let copied = self.migrator.take_copied();
+        for (tier, unbooked) in self.unbooked_bytes.iter_mut().enumerate() {
+            let (assumed, others) = (foreign[tier], self.co_runners[tier]);
+            unbooked[0] += copied[tier][0] - (assumed.read_gbps - others.read_gbps) * ns;
+            unbooked[1] += copied[tier][1] - (assumed.write_gbps - others.write_gbps) * ns;
+        }
     }
 
     /// When the policy wants to be woken.
@@ -255,8 +280,10 @@ impl<'w> Driver<'w> {
     /// The result after the last operation at `now`.
     #[must_use]
     pub fn finish(mut self, now: Nanos) -> RunResult {
+        let unfinished: u64 = self.migrator.copying().map(|c| c.end.saturating_sub(now)).sum();
         let t = &self.totals;
         let m = &mut self.metrics;
+        m.migration_busy_s -= unfinished as f64 / 1e9;
         m.runtime_s = now as f64 / 1e9;
         m.throughput_mops = t.ops / t.ns * 1e3;
         m.fast_hit_ratio = if t.reads > 0.0 { t.fast_reads / t.reads } else { 0.0 };

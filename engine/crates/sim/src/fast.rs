@@ -53,6 +53,8 @@ struct Fast<'w> {
     slice: u64,
     samples: Vec<Sample>,
     stopwatch: Stopwatch,
+    /// Thread time lost in earlier phases and not yet charged.
+    debt_ns: f64,
 }
 
 /// What changes while a phase runs.
@@ -73,6 +75,15 @@ struct Progress {
     rate: Vec<f64>,
     /// Thread time per operation, by group.
     op_ns: Vec<f64>,
+}
+
+/// Records of one group and sampler in a slice.
+struct Counted {
+    group: usize,
+    event: Event,
+    /// Events per operation, by stream of the group.
+    visible: Vec<f64>,
+    records: u64,
 }
 
 /// The law of the reads that a cache lets through: it holds the hottest lines, so what misses is
@@ -116,6 +127,7 @@ impl<'w> Fast<'w> {
             slice: 0,
             samples: Vec::new(),
             stopwatch,
+            debt_ns: 0.0,
         })
     }
 
@@ -125,7 +137,10 @@ impl<'w> Fast<'w> {
         self.stopwatch.lap(|t| &mut t.phases_s);
         loop {
             let working = progress.left.iter().any(|l| *l > 0.0 && l.is_finite());
-            if end.is_some_and(|end| self.now >= end) || (end.is_none() && !working) {
+            let worked = !working && phase.groups.iter().any(|g| g.ops.is_some());
+            if worked || end.is_some_and(|end| self.now >= end) {
+                // What is not paid yet is paid by the next phase.
+                self.debt_ns = progress.debt_ns.iter().sum();
                 if cfg!(debug_assertions) {
                     self.driver.assert_consistent();
                     self.assert_mass(phase, &progress);
@@ -138,13 +153,18 @@ impl<'w> Fast<'w> {
 
     fn begin(&mut self, phase: &Phase) -> Progress {
         let tiers = self.machine.tiers.len();
+        let threads: f64 = phase.groups.iter().map(|g| f64::from(g.threads)).sum();
         let mut progress = Progress {
             mass: vec![0.0; phase.streams.len() * tiers],
             missed: phase.streams.iter().map(|_| None).collect(),
             miss: vec![1.0; phase.streams.len()],
             sweeps: vec![None; phase.streams.len()],
             left: phase.groups.iter().map(|g| g.ops.unwrap_or(f64::INFINITY)).collect(),
-            debt_ns: vec![0.0; phase.groups.len()],
+            debt_ns: phase
+                .groups
+                .iter()
+                .map(|g| self.debt_ns * f64::from(g.threads) / threads)
+                .collect(),
             rate: vec![0.0; phase.groups.len()],
             op_ns: vec![1.0; phase.groups.len()],
         };
@@ -169,7 +189,8 @@ impl<'w> Fast<'w> {
         // Hits depend on the rates' proportions and the rates on hits: one round from the rates
         // without a cache is enough to get the proportions.
         self.place_sweeps(phase, progress);
-        self.solve(phase, progress, 1.0);
+        // Over a time so long that debts of earlier phases do not matter.
+        self.solve(phase, progress, 1e15);
         let mut reads = vec![0.0; phase.streams.len()];
         for (group, rate) in phase.groups.iter().zip(&progress.rate) {
             for s in group.streams.clone() {
@@ -252,17 +273,19 @@ impl<'w> Fast<'w> {
         }
     }
 
-    /// Share of a core that each application thread gets beside the system's busy threads.
-    fn core_share(&self, threads: u32) -> f64 {
+    /// Share of a core that each running application thread gets beside the system's busy threads.
+    fn core_share(&self, phase: &Phase, left: &[f64]) -> f64 {
+        let running = phase.groups.iter().zip(left).filter(|(_, left)| **left > 0.0);
+        let threads: u32 = running.map(|(group, _)| group.threads).sum();
         let cores = (f64::from(self.machine.cores) - self.driver.overheads.busy_cores).max(1.0);
-        (cores / f64::from(threads)).min(1.0)
+        (cores / f64::from(threads.max(1))).min(1.0)
     }
 
     /// Rates and loaded latencies that agree with each other.
     fn solve(&mut self, phase: &Phase, progress: &mut Progress, dt_ns: f64) {
         let tiers = self.machine.tiers.len();
-        let share = self.core_share(phase.groups.iter().map(|g| g.threads).sum());
-        let copies = self.driver.foreign_traffic();
+        let share = self.core_share(phase, &progress.left);
+        let copies = self.driver.foreign_traffic(self.solver.tiers(), dt_ns);
         let machine = self.machine;
         let Progress {
             mass,
@@ -310,25 +333,28 @@ impl<'w> Fast<'w> {
         } else {
             QUIET_SLICE_NS.max(self.request.slice_ns)
         };
+        // Copies that are due have begun before their traffic is counted.
+        let mut stretch = Stretch::default();
+        self.migrate(phase, progress, self.now, &mut stretch);
         self.place_sweeps(phase, progress);
         self.solve(phase, progress, longest as f64);
+        let longest = self.expect_sweeps(phase, progress, longest);
         self.stopwatch.lap(|t| &mut t.solve_s);
         let dt = self.slice_length(phase, progress, longest, end);
         let dt_ns = dt as f64;
         let until = self.now + dt;
-        let share = self.core_share(phase.groups.iter().map(|g| g.threads).sum());
-        let mut stretch = Stretch {
-            ns: dt_ns,
-            ..Stretch::default()
-        };
+        let share = self.core_share(phase, &progress.left);
+        stretch.ns = dt_ns;
         let mut multipliers = Vec::with_capacity(tiers);
         self.solver.multipliers(&mut multipliers);
-        let mut traffic = self.driver.foreign_traffic();
+        let foreign = self.driver.foreign_traffic(self.solver.tiers(), dt_ns);
+        let mut traffic = foreign.clone();
         self.samples.clear();
         self.budget.advance(dt_ns);
         let mut rng = CounterRng::new(self.driver.key, &[domain::ACCESSES, self.slice]);
         self.slice += 1;
         let mut first_thread = 0usize;
+        let mut counted = Vec::new();
         for (g, group) in phase.groups.iter().enumerate() {
             let threads = first_thread..first_thread + group.threads as usize;
             first_thread = threads.end;
@@ -338,7 +364,7 @@ impl<'w> Fast<'w> {
             let available = f64::from(group.threads) * share * dt_ns;
             let paid = progress.debt_ns[g].min(available);
             progress.debt_ns[g] -= paid;
-            self.driver.metrics.stall_s += paid / 1e9;
+            self.driver.metrics.stall_s += paid / share / 1e9;
             let ops = ((available - paid) / progress.op_ns[g]).min(progress.left[g]);
             progress.left[g] -= ops;
             if progress.left[g] < 1e-6 * ops {
@@ -361,15 +387,17 @@ impl<'w> Fast<'w> {
                     sweep.advance(ops * stream.reads_per_op * LINE_BYTES / self.driver.workload.page_bytes as f64);
                 }
             }
-            self.sample(phase, g, threads, ops, progress, &mut rng);
+            self.count_events(phase, g, threads, ops, progress, &mut counted);
         }
+        self.sample(phase, progress, &counted, &mut rng);
         self.stopwatch.lap(|t| &mut t.samples_s);
         let last = tiers - 1;
         stretch.fast_latency_ns2 = self.machine.tiers[0].latency_ns * multipliers[0] * dt_ns;
         stretch.slow_latency_ns2 = self.machine.tiers[last].latency_ns * multipliers[last] * dt_ns;
         stretch.fast_traffic_bytes = (traffic[0].read_gbps + traffic[0].write_gbps) * dt_ns;
         stretch.slow_traffic_bytes = (traffic[last].read_gbps + traffic[last].write_gbps) * dt_ns;
-        self.migrate(phase, progress, until, &multipliers, &mut stretch);
+        self.migrate(phase, progress, until, &mut stretch);
+        self.driver.settle_copies(&foreign, dt_ns);
         self.stopwatch.lap(|t| &mut t.migrations_s);
         self.now = until;
         let samples = std::mem::take(&mut self.samples);
@@ -383,7 +411,7 @@ impl<'w> Fast<'w> {
 
     /// Until something happens, at most `longest`.
     fn slice_length(&self, phase: &Phase, progress: &Progress, longest: u64, end: Option<Nanos>) -> u64 {
-        let share = self.core_share(phase.groups.iter().map(|g| g.threads).sum());
+        let share = self.core_share(phase, &progress.left);
         let mut dt = longest;
         for at in [self.driver.wake_at(), end, self.driver.migrator.drained_at()]
             .into_iter()
@@ -400,15 +428,15 @@ impl<'w> Fast<'w> {
         dt.max(1)
     }
 
-    /// Draws the records of group `g` for `ops` operations.
-    fn sample(
+    /// Counts the events of group `g` in `ops` operations; adds the records that they make.
+    fn count_events(
         &mut self,
         phase: &Phase,
         g: usize,
         threads: std::ops::Range<usize>,
         ops: f64,
         progress: &mut Progress,
-        rng: &mut CounterRng,
+        counted: &mut Vec<Counted>,
     ) {
         let group = &phase.groups[g];
         for counters in &mut self.counters {
@@ -426,17 +454,46 @@ impl<'w> Fast<'w> {
                 })
                 .collect();
             let per_op: f64 = visible.iter().sum();
-            if per_op <= 0.0 {
-                continue;
+            if per_op > 0.0 {
+                let records = counters.count(threads.clone(), ops * per_op / f64::from(group.threads));
+                // The sampled thread pays for the record whether or not somebody reads it.
+                progress.debt_ns[g] += records as f64 * self.machine.sample_assist_ns;
+                if records > 0 {
+                    counted.push(Counted {
+                        group: g,
+                        event,
+                        visible,
+                        records,
+                    });
+                }
             }
-            let records = counters.count(threads.clone(), ops * per_op / f64::from(group.threads));
-            // The sampled thread pays for the record whether or not somebody reads it.
-            progress.debt_ns[g] += records as f64 * self.machine.sample_assist_ns;
-            let taken = self.budget.take(records);
-            self.driver.metrics.samples_dropped += (records - taken) as f64;
-            let mut left = taken;
-            let mut rest = per_op;
-            for (i, s) in group.streams.clone().enumerate() {
+        }
+    }
+
+    /// Draws the pages of the records that the sampling thread can handle: of all alike when it is
+    /// overloaded, whoever made them.
+    fn sample(&mut self, phase: &Phase, progress: &Progress, counted: &[Counted], rng: &mut CounterRng) {
+        let records: u64 = counted.iter().map(|c| c.records).sum();
+        let mut handled = self.budget.take(records);
+        self.driver.metrics.samples_dropped += (records - handled) as f64;
+        let mut waiting = records;
+        for Counted {
+            group,
+            event,
+            visible,
+            records,
+        } in counted
+        {
+            let mut left = if handled == waiting {
+                *records
+            } else {
+                binomial(*records, handled as f64 / waiting as f64, rng).min(handled)
+            };
+            waiting -= records;
+            left = left.max(handled.saturating_sub(waiting));
+            handled -= left;
+            let mut rest: f64 = visible.iter().sum();
+            for (i, s) in phase.groups[*group].streams.clone().enumerate() {
                 // Conditional binomial shares of the records, so that streams get whole counts.
                 let share = if rest > 0.0 { (visible[i] / rest).min(1.0) } else { 0.0 };
                 let count = if share >= 1.0 { left } else { binomial(left, share, rng) };
@@ -444,7 +501,7 @@ impl<'w> Fast<'w> {
                 left -= count;
                 self.samples.reserve(count as usize);
                 let source = match (&progress.missed[s], &phase.streams[s].popularity, &progress.sweeps[s]) {
-                    (Some(missed), _, _) if !is_store(event) => Source::Law(&missed.alias),
+                    (Some(missed), _, _) if !is_store(*event) => Source::Law(&missed.alias),
                     (_, Popularity::Stationary { alias, .. }, _) => Source::Law(alias),
                     (_, Popularity::Sweep, Some(sweep)) => Source::Window(sweep),
                     (_, Popularity::Sweep, None) => unreachable!("begin() gives every sweep a position"),
@@ -455,7 +512,7 @@ impl<'w> Fast<'w> {
                     object,
                     &self.driver.memory,
                     count,
-                    event,
+                    *event,
                     rng,
                     &mut self.samples,
                 );
@@ -463,20 +520,47 @@ impl<'w> Fast<'w> {
         }
     }
 
-    fn migrate(
-        &mut self,
-        phase: &Phase,
-        progress: &mut Progress,
-        until: Nanos,
-        multipliers: &[f64],
-        stretch: &mut Stretch,
-    ) {
+    /// Tells sweeps how far they will come, so that their shares are of what lies ahead; returns the
+    /// longest slice over which those stand.
+    fn expect_sweeps(&mut self, phase: &Phase, progress: &mut Progress, longest: u64) -> u64 {
+        if progress.sweeps.iter().all(Option::is_none) {
+            return longest;
+        }
+        let pages_per_line = LINE_BYTES / self.driver.workload.page_bytes as f64;
+        let mut bounded = longest as f64;
+        let mut speeds = Vec::new();
+        for (group, rate) in phase.groups.iter().zip(&progress.rate) {
+            for s in group.streams.clone() {
+                if let Some(sweep) = &progress.sweeps[s] {
+                    let pages_per_ns = rate * phase.streams[s].reads_per_op * pages_per_line;
+                    speeds.push((s, pages_per_ns));
+                    if pages_per_ns > 0.0 {
+                        bounded = bounded.min(sweep.longest_step_pages() / pages_per_ns);
+                    }
+                }
+            }
+        }
+        let bounded = bounded.max(1.0);
+        for (s, pages_per_ns) in speeds {
+            if let Some(sweep) = &mut progress.sweeps[s] {
+                sweep.expect(pages_per_ns * bounded);
+            }
+        }
+        self.place_sweeps(phase, progress);
+        self.solve(phase, progress, bounded);
+        bounded as u64
+    }
+
+    fn migrate(&mut self, phase: &Phase, progress: &mut Progress, until: Nanos, stretch: &mut Stretch) {
         if self.driver.migrator.idle() {
             return;
         }
         let tiers = self.machine.tiers.len();
+        let share = self.core_share(phase, &progress.left);
+        let mut multipliers = Vec::new();
+        self.solver.multipliers(&mut multipliers);
         let curves = self.solver.tiers();
-        let duration = |migrator: &Migrator, from: u8, to: u8| migrator.duration_ns(curves, multipliers, from, to);
+        let duration = |migrator: &Migrator, from: u8, to: u8| migrator.duration_ns(curves, &multipliers, from, to);
         let mode = self.driver.migrator.mechanics().mode;
         let objects = &self.driver.workload.objects;
         let Progress {
@@ -488,7 +572,6 @@ impl<'w> Fast<'w> {
             missed,
             ..
         } = progress;
-        let share = self.core_share(phase.groups.iter().map(|g| g.threads).sum());
         let on_step = |step: &Step| match step {
             Step::Begun(copying) => {
                 let index = objects.partition_point(|o| o.first_page <= copying.request.page) - 1;
@@ -522,8 +605,10 @@ impl<'w> Fast<'w> {
                     // the waiting in it already.
                     let speed = share / op_ns[g];
                     let owners = if owned > 0.0 { 1.0 } else { 0.0 };
-                    debt_ns[g] += owners * expected_wait_ns(speed * (shared + owned), blocked_ns)
-                        + (threads - owners) * expected_wait_ns(speed * shared, blocked_ns);
+                    // A wait is time of a thread, which has only a share of a core to lose.
+                    debt_ns[g] += share
+                        * (owners * expected_wait_ns(speed * (shared + owned), blocked_ns)
+                            + (threads - owners) * expected_wait_ns(speed * shared, blocked_ns));
                 }
             }
             Step::Moved {

@@ -49,6 +49,10 @@ pub fn run_many(workload: &Workload, requests: &[Request], threads: usize) -> Ve
     }
 }
 
+/// Most of a tier's bandwidth that co-runners may take: their traffic is constant, so at the peak
+/// nothing would be left and no latency could be found.
+const MOST_CONTENTION: f64 = 0.95;
+
 /// Checks the machine of a request.
 fn check_machine(request: &Request) -> Result<(), RunError> {
     let machine = &request.machine;
@@ -70,6 +74,12 @@ fn check_machine(request: &Request) -> Result<(), RunError> {
         if tier.curve.first() != Some(&[0.0, 1.0]) || !ascending {
             return bad(format!("tier '{}': the curve must rise from [0, 1]", tier.name));
         }
+        if tier.curve.last().is_none_or(|[utilisation, _]| *utilisation < 0.9) {
+            return bad(format!(
+                "tier '{}': the curve must reach a utilisation of 0.9; beyond its end the tier is saturated",
+                tier.name
+            ));
+        }
     }
     if request.fast_bytes > machine.tiers[0].capacity_bytes {
         return bad(format!(
@@ -83,6 +93,23 @@ fn check_machine(request: &Request) -> Result<(), RunError> {
             contention.tier,
             machine.tiers.len() - 1
         ));
+    }
+    for (index, tier) in machine.tiers.iter().enumerate() {
+        let mut load = latency::Traffic::default();
+        for contention in request.contention.iter().filter(|c| c.tier == index) {
+            load.read_gbps += contention.read_gbps;
+            load.write_gbps += contention.write_gbps;
+        }
+        let utilisation = latency::TierLatency::new(tier).utilisation(load);
+        let valid = load.read_gbps >= 0.0 && load.write_gbps >= 0.0 && utilisation <= MOST_CONTENTION;
+        if !valid {
+            return bad(format!(
+                "contention takes {:.0} % of tier '{}'; from 0 to {:.0} % leave room for the workload",
+                100.0 * utilisation,
+                tier.name,
+                100.0 * MOST_CONTENTION
+            ));
+        }
     }
     if machine.cores == 0 || machine.fill_buffers.is_nan() || machine.fill_buffers < 1.0 {
         return bad("it needs at least one core and one fill buffer".into());

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tiertune_policy::{Migrated, MigrationMechanics, Move, Nanos, Outcome, Page, PageMap, Tier};
+use tiertune_policy::{Migrated, MigrationMechanics, Move, Nanos, Outcome, PageMap, Tier};
 
 use crate::latency::TierLatency;
 use crate::memory::Memory;
@@ -53,6 +53,10 @@ pub struct Migrator {
     lanes: Vec<Lane>,
     queue: VecDeque<(Move, Nanos)>,
     ended: Vec<Migrated>,
+    /// Until when the bytes of copies have been counted.
+    counted_to: Nanos,
+    /// Bytes read from and written to each tier since they were last taken.
+    copied: Vec<[f64; 2]>,
 }
 
 impl Migrator {
@@ -66,6 +70,8 @@ impl Migrator {
             lanes,
             queue: VecDeque::new(),
             ended: Vec::new(),
+            counted_to: 0,
+            copied: vec![[0.0; 2]; 8],
         }
     }
 
@@ -100,12 +106,20 @@ impl Migrator {
         self.lanes.iter().filter_map(|l| l.copying.as_ref())
     }
 
-    /// The end of a copy of `page` at time `at`, if one is under way then.
-    #[must_use]
-    pub fn blocked_until(&self, page: Page, at: Nanos) -> Option<Nanos> {
-        self.copying()
-            .find(|c| c.request.page == page && c.start <= at && at < c.end)
-            .map(|c| c.end)
+    /// Takes the bytes read from and written to each tier by copies since the last call.
+    pub fn take_copied(&mut self) -> Vec<[f64; 2]> {
+        std::mem::replace(&mut self.copied, vec![[0.0; 2]; 8])
+    }
+
+    /// Counts the part of a copy that lies between the last count and `until`.
+    fn count_bytes(&mut self, copying: &Copying, until: Nanos) {
+        let from = copying.start.max(self.counted_to);
+        let to = copying.end.min(until);
+        if to > from {
+            let bytes = self.page_bytes as f64 * (to - from) as f64 / (copying.end - copying.start) as f64;
+            self.copied[usize::from(copying.from)][0] += bytes;
+            self.copied[usize::from(copying.request.to)][1] += bytes;
+        }
     }
 
     /// Takes the migrations that ended since the last call.
@@ -149,10 +163,16 @@ impl Migrator {
                 .filter_map(|(i, l)| l.copying.map(|c| (c.end, i)))
                 .min();
             let Some((end, lane)) = next.filter(|(end, _)| *end <= until) else {
+                let under_way: Vec<Copying> = self.copying().copied().collect();
+                for copying in under_way {
+                    self.count_bytes(&copying, until);
+                }
+                self.counted_to = self.counted_to.max(until);
                 return;
             };
             let copying = self.lanes[lane].copying.take().expect("chosen because it copies");
             self.lanes[lane].free_at = end;
+            self.count_bytes(&copying, end);
             let object = objects.partition_point(|o| o.first_page <= copying.request.page) - 1;
             let (from, piece) = memory.commit(copying.request.page, object, &objects[object], copying.request.to);
             on_step(Step::Moved {

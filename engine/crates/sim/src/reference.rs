@@ -11,7 +11,7 @@ use crate::driver::{Driver, RunResult, domain, is_store};
 use crate::error::RunError;
 use crate::latency::LatencySolver;
 use crate::metrics::Stretch;
-use crate::migration::Migrator;
+use crate::migration::{Copying, Migrator, Step};
 use crate::operation::unloaded_ns;
 use crate::sampler::RecordBudget;
 use crate::scenario::{Machine, Request};
@@ -60,6 +60,8 @@ struct Reference<'w> {
     samples: Vec<Sample>,
     multipliers: Vec<f64>,
     lines: Vec<[f64; 2]>,
+    /// Copies of this quantum, also those that end within it.
+    recent: Vec<Copying>,
 }
 
 impl<'w> Reference<'w> {
@@ -82,6 +84,7 @@ impl<'w> Reference<'w> {
             samples: Vec::new(),
             multipliers: vec![1.0; tiers],
             lines: vec![[0.0; 2]; tiers],
+            recent: Vec::new(),
         })
     }
 
@@ -92,12 +95,13 @@ impl<'w> Reference<'w> {
         let mut threads = self.threads(phase);
         loop {
             let working = left.iter().any(|l| *l > 0.0 && l.is_finite());
-            if end.is_some_and(|end| self.now >= end) || (end.is_none() && !working) {
+            let worked = !working && phase.groups.iter().any(|g| g.ops.is_some());
+            if worked || end.is_some_and(|end| self.now >= end) {
                 break;
             }
             self.run_quantum(phase, &mut threads, &mut left, end);
         }
-        if end.is_none() {
+        if end.is_none_or(|end| self.now < end) {
             // The phase ends with its last operation, not with the quantum.
             let last = threads
                 .iter()
@@ -152,7 +156,8 @@ impl<'w> Reference<'w> {
         self.budget.advance(ns);
         self.samples.clear();
         let cores = (f64::from(self.machine.cores) - self.driver.overheads.busy_cores).max(1.0);
-        let share = (cores / threads.len() as f64).min(1.0);
+        let running = threads.iter().filter(|t| left[t.group] > 0.0).count();
+        let share = (cores / running.max(1) as f64).min(1.0);
         // Whoever is furthest behind goes next, so that the last operations of a phase are shared
         // out as dynamic scheduling would.
         let waiting = |threads: &[Thread], left: &[f64]| {
@@ -179,7 +184,9 @@ impl<'w> Reference<'w> {
             stretch.ops += ops;
             self.run_batch(phase, thread, ops, share, &mut stretch);
         }
-        let mut traffic = self.driver.foreign_traffic();
+        let foreign = self.driver.foreign_traffic(self.solver.tiers(), ns);
+        self.driver.settle_copies(&foreign, ns);
+        let mut traffic = foreign;
         for (traffic, lines) in traffic.iter_mut().zip(&self.lines) {
             traffic.read_gbps += lines[0] * LINE_BYTES / ns;
             traffic.write_gbps += lines[1] * LINE_BYTES / ns;
@@ -204,7 +211,14 @@ impl<'w> Reference<'w> {
     fn migrate(&mut self, until: Nanos, stretch: &mut Stretch) {
         let (curves, multipliers) = (self.solver.tiers(), &self.multipliers);
         let duration = |migrator: &Migrator, from: u8, to: u8| migrator.duration_ns(curves, multipliers, from, to);
-        self.driver.migrate(until, duration, |_| (), stretch);
+        let (now, recent) = (self.now, &mut self.recent);
+        recent.retain(|copying| copying.end > now);
+        let on_step = |step: &Step| {
+            if let Step::Begun(copying) = step {
+                recent.push(*copying);
+            }
+        };
+        self.driver.migrate(until, duration, on_step, stretch);
     }
 
     /// `ops` operations of one thread, access by access.
@@ -240,7 +254,7 @@ impl<'w> Reference<'w> {
                     prefetched_ns += latency / self.machine.fill_buffers;
                 } else {
                     demand_ns += latency / mlp;
-                    lost_ns += self.count(thread, page, tier as u8, false);
+                    lost_ns += self.count(thread, page, tier as u8, false) / share;
                 }
             }
             for _ in 0..take_whole(
@@ -261,7 +275,7 @@ impl<'w> Reference<'w> {
                 };
                 lost_ns += self.wait_for(page, thread.clock_ns + lost_ns);
                 let tier = self.driver.memory.tier_of(page);
-                lost_ns += self.count(thread, page, tier, true);
+                lost_ns += self.count(thread, page, tier, true) / share;
             }
         }
         self.driver.metrics.stall_s += lost_ns / 1e9;
@@ -270,10 +284,8 @@ impl<'w> Reference<'w> {
 
     /// How long an access at `at_ns` waits for a copy of its page.
     fn wait_for(&self, page: u32, at_ns: f64) -> f64 {
-        self.driver
-            .migrator
-            .blocked_until(page, at_ns as Nanos)
-            .map_or(0.0, |end| (end as f64 - at_ns).max(0.0))
+        let blocking = |c: &&Copying| c.request.page == page && c.start as f64 <= at_ns && at_ns < c.end as f64;
+        self.recent.iter().find(blocking).map_or(0.0, |c| c.end as f64 - at_ns)
     }
 
     /// Counts an event; returns the time that a record costs the thread.

@@ -87,9 +87,9 @@ pub enum Law {
         /// Relative weights, front to back.
         weights: Vec<f32>,
     },
-    /// Popularity falls with the page's position as `position^-theta`.
+    /// Popularity falls with the position as `position^-theta`.
     Zipf {
-        /// Skew, 0 (uniform) to below 3, not 1 exactly.
+        /// Skew, 0 (uniform) to 3; ranks count stretches of 4 KiB.
         theta: f64,
     },
     /// Front to back over and over; each thread has its own equal part.

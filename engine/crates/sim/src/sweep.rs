@@ -15,6 +15,8 @@ pub struct Sweep {
     position: f64,
     /// Pages that each thread went through in the last step.
     step: f64,
+    /// Pages that each thread is expected to go through next.
+    ahead: f64,
 }
 
 impl Sweep {
@@ -26,6 +28,7 @@ impl Sweep {
             part: f64::from(object.pages) / f64::from(threads),
             position: 0.0,
             step: 0.0,
+            ahead: 0.0,
         }
     }
 
@@ -35,14 +38,26 @@ impl Sweep {
         self.position = (self.position + self.step) % self.part;
     }
 
-    /// Share of the next window (as long as the last step) that lies in each tier.
+    /// The threads together are going to go through `pages` pages.
+    pub fn expect(&mut self, pages: f64) {
+        self.ahead = (pages / f64::from(self.threads)).min(self.part);
+    }
+
+    /// The longest step over which the shares of a window stand for what is passed: a sixteenth of a pass.
+    #[must_use]
+    pub fn longest_step_pages(&self) -> f64 {
+        (self.part / 16.0).max(1.0) * f64::from(self.threads)
+    }
+
+    /// Share of the next window that lies in each tier.
     pub fn shares(&self, object: &Object, memory: &Memory, into: &mut [f64]) {
         into.fill(0.0);
-        let window = (self.step.ceil() as u32).clamp(1, 512);
-        let stride = (self.step / f64::from(window)).max(1.0);
+        // Points in the middle of equal stretches, several a page.
+        let window = ((4.0 * self.ahead).ceil() as u32).clamp(1, 512);
+        let stride = self.ahead / f64::from(window);
         for thread in 0..self.threads {
             for i in 0..window {
-                let page = self.page(object, thread, f64::from(i) * stride);
+                let page = self.page(object, thread, (f64::from(i) + 0.5) * stride);
                 into[usize::from(memory.tier_of(page))] += 1.0;
             }
         }

@@ -11,6 +11,9 @@ use crate::scenario::{GroupModel, Law, StreamModel, WorkloadModel};
 pub const LINE_BYTES: f64 = 64.0;
 /// The prefetcher does not cross 4 KiB boundaries, so the first line of each is a demand miss.
 const PREFETCHED_SHARE: f64 = 63.0 / 64.0;
+/// What the ranks of a zipf law count: the same bytes whatever the page size, so that runs on small and
+/// on huge pages have the same accesses.
+const ZIPF_ITEM_BYTES: f64 = 4096.0;
 /// Most pieces of an object, what an alias table holds.
 const MAX_PIECES: usize = 65_535;
 
@@ -203,7 +206,7 @@ impl Workload {
                 let mut groups = Vec::new();
                 for group in &phase.groups {
                     check_group(&phase.name, phase.seconds, group)?;
-                    for part in parts_of(group) {
+                    for part in parts_of(group, page_bytes) {
                         let from = streams.len();
                         for stream in &group.streams {
                             streams.push(compile_stream(stream, &objects, &part)?);
@@ -253,17 +256,19 @@ struct Part {
     threads: u32,
     index: u32,
     of: u32,
+    page_bytes: u64,
 }
 
 /// Threads with parts of their own are groups of one: each has its share of the operations and its
 /// own speed, and only it waits for its pages.
-fn parts_of(group: &GroupModel) -> Vec<Part> {
+fn parts_of(group: &GroupModel, page_bytes: u64) -> Vec<Part> {
     if group.streams.iter().all(|s| !s.partitioned) {
         return vec![Part {
             name: group.name.clone(),
             threads: group.threads,
             index: 0,
             of: 1,
+            page_bytes,
         }];
     }
     (0..group.threads)
@@ -272,6 +277,7 @@ fn parts_of(group: &GroupModel) -> Vec<Part> {
             threads: 1,
             index,
             of: group.threads,
+            page_bytes,
         })
         .collect()
 }
@@ -404,9 +410,9 @@ fn law_edges(law: &Law, pages: u32) -> Result<Vec<u32>, RunError> {
             Ok((0..=n).map(|i| (i * u64::from(pages) / n) as u32).collect())
         }
         Law::Zipf { theta } => {
-            if !(*theta >= 0.0 && *theta < 3.0 && (*theta - 1.0).abs() > 1e-9) {
+            if !(0.0..=3.0).contains(theta) {
                 return Err(RunError::Workload(format!(
-                    "law 'zipf' takes theta from 0 to 3 except 1, not {theta}"
+                    "law 'zipf' takes theta from 0 to 3, not {theta}"
                 )));
             }
             // Single pages at the hot end, then pieces 3 % longer each: within one the density
@@ -424,7 +430,7 @@ fn law_edges(law: &Law, pages: u32) -> Result<Vec<u32>, RunError> {
 }
 
 /// Share of `law` between page positions `from` and `to`.
-fn law_mass(law: &Law, pages: u32, edges: &[u32]) -> Vec<f64> {
+fn law_mass(law: &Law, pages: u32, edges: &[u32], items_per_page: f64) -> Vec<f64> {
     let n = f64::from(pages);
     let cumulative: Vec<f64> = match law {
         Law::Sweep => edges.iter().map(|e| f64::from(*e) / n).collect(),
@@ -436,7 +442,19 @@ fn law_mass(law: &Law, pages: u32, edges: &[u32]) -> Vec<f64> {
                 .map(|e| ((f64::from(*e) - start) / (end - start)).clamp(0.0, 1.0))
                 .collect()
         }
-        Law::Zipf { theta } => edges.iter().map(|e| (f64::from(*e) / n).powf(1.0 - theta)).collect(),
+        Law::Zipf { theta } => {
+            // The k-th item has weight k^-theta: the sum as an integral between half-integers,
+            // which is right within a few percent for the first item and exact further on.
+            let items = |page: u32| f64::from(page) * items_per_page + 0.5;
+            let antiderivative = |x: f64| {
+                if (theta - 1.0).abs() < 1e-9 {
+                    x.ln()
+                } else {
+                    x.powf(1.0 - theta) / (1.0 - theta)
+                }
+            };
+            edges.iter().map(|e| antiderivative(items(*e))).collect()
+        }
         Law::Pieces {
             edges: fractions,
             weights,
@@ -450,17 +468,6 @@ fn law_mass(law: &Law, pages: u32, edges: &[u32]) -> Vec<f64> {
             cumulative_at(edges, &steps, weights.iter().map(|w| f64::from(*w)))
         }
     };
-    // For a zipf law with theta > 1 the integral diverges at 0; the first page takes what one
-    // page at distance one would, which is the discrete law's own normalisation.
-    if let Law::Zipf { theta } = law {
-        if *theta > 1.0 {
-            let integral = |a: f64, b: f64| (b.powf(1.0 - theta) - a.powf(1.0 - theta)) / (1.0 - theta);
-            return edges
-                .windows(2)
-                .map(|w| integral(f64::from(w[0]) + 0.5, f64::from(w[1]) + 0.5))
-                .collect();
-        }
-    }
     cumulative.windows(2).map(|w| w[1] - w[0]).collect()
 }
 
@@ -504,7 +511,12 @@ fn compile_stream(model: &StreamModel, objects: &[Object], part: &Part) -> Resul
         }
         Popularity::Sweep
     } else {
-        let mut mass = law_mass(&model.law, object.pages, &object.edges);
+        let mut mass = law_mass(
+            &model.law,
+            object.pages,
+            &object.edges,
+            part.page_bytes as f64 / ZIPF_ITEM_BYTES,
+        );
         if model.partitioned {
             let (from, to) = part_range(object.pages, part.index, part.of);
             for (mass, edges) in mass.iter_mut().zip(object.edges.windows(2)) {
@@ -582,6 +594,7 @@ mod tests {
         let laws = [
             Law::Uniform { from: 0.25, to: 0.5 },
             Law::Zipf { theta: 0.5 },
+            Law::Zipf { theta: 1.0 },
             Law::Zipf { theta: 1.3 },
             Law::Pieces {
                 edges: vec![0.0, 0.1, 0.11, 1.0],
@@ -597,6 +610,33 @@ mod tests {
                 .map(|(d, e)| f64::from(*d) * f64::from(e[1] - e[0]))
                 .sum();
             assert!((mass - 1.0).abs() < 1e-4, "{law:?}: {mass}");
+        }
+    }
+
+    #[test]
+    fn zipf_is_the_discrete_law_on_pages_of_any_size() {
+        for theta in [0.5, 0.99, 1.0, 1.2] {
+            let items = 1 << 18;
+            let total: f64 = (1..=items).map(|k| f64::from(k).powf(-theta)).sum();
+            for (page_bytes, items_per_page) in [(4096, 1), (2 << 20, 512)] {
+                let workload = Workload::compile(&model(Law::Zipf { theta }, 4096 << 18, false), page_bytes).unwrap();
+                let share: f64 = (1..=items_per_page).map(|k| f64::from(k).powf(-theta)).sum::<f64>() / total;
+                let first = f64::from(density(&workload)[0]);
+                assert!(
+                    (first / share - 1.0).abs() < 0.12,
+                    "theta {theta}, {page_bytes}: {first} against {share}"
+                );
+                let object = &workload.objects[0];
+                let half: f64 = (density(&workload).iter().zip(object.edges.windows(2)))
+                    .filter(|(_, e)| e[1] <= object.pages / 8)
+                    .map(|(d, e)| f64::from(*d) * f64::from(e[1] - e[0]))
+                    .sum();
+                let exact: f64 = (1..=items / 8).map(|k| f64::from(k).powf(-theta)).sum::<f64>() / total;
+                assert!(
+                    (half / exact - 1.0).abs() < 0.03,
+                    "theta {theta}, {page_bytes}: {half} against {exact}"
+                );
+            }
         }
     }
 
@@ -628,7 +668,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_sentences() {
-        let error = Workload::compile(&model(Law::Zipf { theta: 1.0 }, 4096, false), 4096).unwrap_err();
+        let error = Workload::compile(&model(Law::Zipf { theta: 5.0 }, 4096, false), 4096).unwrap_err();
         assert!(error.to_string().contains("theta"), "{error}");
     }
 }

@@ -1,0 +1,141 @@
+//! Time, work and bytes add up: each test is an identity that holds whatever the figures are.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{MIB, compile, request};
+use tiertune_policy::Config;
+use tiertune_policy::registry::PAGE_2M;
+use tiertune_sim::run;
+use tiertune_sim::scenario::{Contention, Mode};
+
+fn groups(ops: &[f64]) -> Value {
+    let group = |i: usize, ops: f64| {
+        json!({"name": format!("g{i}"), "threads": 20, "ops": ops, "cpu_ns_per_op": 10.0, "streams": [
+            {"object": "t", "law": {"kind": "uniform"}, "class": "random", "reads_per_op": 0.01}]})
+    };
+    let groups: Vec<Value> = ops.iter().enumerate().map(|(i, ops)| group(i, *ops)).collect();
+    json!({"objects": [{"name": "t", "bytes": 64 * MIB}], "blocks": [{"phases": [{"name": "p", "groups": groups}]}]})
+}
+
+#[test]
+fn a_group_that_is_done_gives_its_cores_back() {
+    for mode in [Mode::Fast, Mode::Reference] {
+        let seconds = |ops: &[f64]| {
+            let mut request = request("notier", Config::new(), PAGE_2M, 8 * MIB, 1);
+            request.mode = mode;
+            run(&compile(groups(ops), PAGE_2M), &request)
+                .expect("a run")
+                .metrics
+                .runtime_s
+        };
+        // 20 cores: the work is the same whoever does it.
+        let (whole, split) = (seconds(&[1e7]), seconds(&[0.9e7, 0.1e7]));
+        assert!((split / whole - 1.0).abs() < 0.01, "{mode:?}: {split} against {whole}");
+    }
+}
+
+/// Keen settings, so that pages keep moving.
+fn keen() -> Config {
+    let mut config = Config::new();
+    config.insert("sampling_period".into(), 200i64.into());
+    config.insert("read_hot_threshold".into(), 2i64.into());
+    config.insert("mmap_filter_size_bytes".into(), 0i64.into());
+    config
+}
+
+/// Hot memory at the far end, which first touch places in slow memory; one phase or many.
+fn far_hot_set(phases: u32) -> Value {
+    json!({"objects": [{"name": "t", "bytes": 1024 * MIB}], "blocks": [{"repeat": phases, "phases": [
+        {"name": "p", "groups": [{"name": "w", "threads": 4, "ops": 4e7 / f64::from(phases), "cpu_ns_per_op": 20.0, "streams": [
+            {"object": "t", "law": {"kind": "pieces", "edges": [0.0, 0.9, 1.0], "weights": [0.1, 0.9]}, "class": "random",
+             "reads_per_op": 1.0, "stores_per_op": 0.01}]}]}]}]})
+}
+
+#[test]
+fn every_copied_byte_is_traffic_on_both_tiers() {
+    for page_bytes in [4096, PAGE_2M] {
+        let mut request = request("hemem", keen(), page_bytes, 128 * MIB, 1);
+        request.machine.llc_bytes = 1024;
+        let m = run(&compile(far_hot_set(1), page_bytes), &request)
+            .expect("a run")
+            .metrics;
+        let all = (m.fast_bandwidth_gbps + m.slow_bandwidth_gbps) * 1e9 * m.runtime_s;
+        let copies = all - m.simulated_accesses * 64.0;
+        assert!(
+            m.promotions > 20.0,
+            "{page_bytes}: {} promotions show nothing",
+            m.promotions
+        );
+        let share = copies / (2.0 * m.migrated_bytes);
+        assert!(
+            (share - 1.0).abs() < 0.05,
+            "{page_bytes}: {share} of the bytes copied were traffic"
+        );
+    }
+}
+
+#[test]
+fn stalls_outlive_the_phase_that_they_fall_into() {
+    let figures = |phases: u32| {
+        // Samples only: migrations would fall differently.
+        let mut config = keen();
+        config.insert("read_hot_threshold".into(), 64i64.into());
+        let mut request = request("hemem", config, PAGE_2M, 128 * MIB, 1);
+        request.machine.sample_assist_ns = 2500.0;
+        run(&compile(far_hot_set(phases), PAGE_2M), &request)
+            .expect("a run")
+            .metrics
+    };
+    let (one, many) = (figures(1), figures(1000));
+    assert!(
+        one.stall_s > 0.1 * one.runtime_s,
+        "stalls of {} s show nothing",
+        one.stall_s
+    );
+    assert!(
+        (many.runtime_s / one.runtime_s - 1.0).abs() < 0.05,
+        "{} against {}",
+        many.runtime_s,
+        one.runtime_s
+    );
+}
+
+#[test]
+fn a_sweep_meets_fast_memory_as_often_as_there_is_of_it() {
+    let sweep = json!({"objects": [{"name": "t", "bytes": 64 * MIB}], "blocks": [{"phases": [{"name": "p", "groups": [
+        {"name": "w", "threads": 1, "ops": 1048576.0, "cpu_ns_per_op": 1.0, "streams": [
+            {"object": "t", "law": {"kind": "sweep"}, "class": "stream", "reads_per_op": 1.0}]}]}]}]});
+    let mut request = request("notier", Config::new(), PAGE_2M, 8 * MIB, 1);
+    request.machine.llc_bytes = 1024;
+    let hit = run(&compile(sweep, PAGE_2M), &request)
+        .expect("a run")
+        .metrics
+        .fast_hit_ratio;
+    assert!(
+        (hit - 0.125).abs() < 0.02,
+        "one pass over 8 of 64 MiB in fast memory hit {hit}"
+    );
+}
+
+#[test]
+fn co_runners_leave_room_or_are_refused() {
+    let mut request = request("notier", Config::new(), PAGE_2M, 8 * MIB, 1);
+    let load = |read_gbps| {
+        vec![Contention {
+            tier: 1,
+            read_gbps,
+            write_gbps: 0.0,
+        }]
+    };
+    request.contention = load(20.5);
+    let loaded = run(&compile(groups(&[1e6]), PAGE_2M), &request).expect("a run").metrics;
+    assert!(loaded.slow_latency_ns < 2000.0, "{}", loaded.slow_latency_ns);
+    for wrong in [22.0, 30.0, -1.0, f64::NAN] {
+        request.contention = load(wrong);
+        let error = run(&compile(groups(&[1e6]), PAGE_2M), &request)
+            .expect_err("no room")
+            .to_string();
+        assert!(error.contains("contention"), "{error}");
+    }
+}
