@@ -4,6 +4,7 @@
 #![allow(dead_code)] // each test crate uses its own part of this
 
 pub mod naive_hemem;
+pub mod naive_mru;
 pub mod script;
 pub mod workload;
 
