@@ -9,7 +9,7 @@ from tiertune.adapters.base import Adapter, AdapterError, Config, NativeKnob, Va
 
 
 class BaselineAdapter(Adapter):
-    """Adapter of the built-in baselines (`notier`, `all-fast`, `all-slow`)."""
+    """Adapter of the built-in baselines, from `notier` to `mru`; `adapters/registry.py` lists them."""
 
     def native_knob(self, knob: str) -> NativeKnob | None:
         """The knob itself: a baseline has no other home than the engine."""

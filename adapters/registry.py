@@ -9,6 +9,9 @@ from tiertune.adapters.hemem import HememAdapter
 
 ADAPTERS: dict[str, type[Adapter]] = {
     "hemem": HememAdapter,
+    "mru": BaselineAdapter,
+    "random": BaselineAdapter,
+    "interleave": BaselineAdapter,
     "notier": BaselineAdapter,
     "all-fast": BaselineAdapter,
     "all-slow": BaselineAdapter,

@@ -11,6 +11,18 @@ class TestHemem(AdapterContract):
     system = "hemem"
 
 
+class TestMru(AdapterContract):
+    system = "mru"
+
+
+class TestRandom(AdapterContract):
+    system = "random"
+
+
+class TestInterleave(AdapterContract):
+    system = "interleave"
+
+
 class TestNotier(AdapterContract):
     system = "notier"
 

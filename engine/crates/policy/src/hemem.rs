@@ -33,6 +33,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::knob::{Config, KnobError};
+use crate::mover::{LIST_ENTRY_NS, RECORD_NS, fixed_ns};
 use crate::page_list::{Links, NIL, PageList};
 use crate::policy::{
     Context, CopyMode, Event, Extent, Gauge, Migrated, MigrationMechanics, Nanos, Outcome, Overheads, Page, PageMap,
@@ -47,14 +48,6 @@ pub use knobs::HememConfig;
 /// A round of a spinning policy thread: serving the rings and walking twice 8192 list entries takes
 /// about this long, and no decision can change faster than samples arrive.
 const SPIN_ROUND_NS: Nanos = 1_000_000;
-/// Time to look at one list entry (kernel LRU scans take 100 to 300 ns a page).
-const LIST_ENTRY_NS: f64 = 100.0;
-/// Time of the sampling thread per record (200 to 500 ns in systems of this kind).
-const RECORD_NS: f64 = 300.0;
-/// Protection, remapping and TLB shootdown around the copy of a 2 MiB page, as a HeMem fork measured.
-const FIXED_2M_NS: f64 = 500_000.0;
-/// The same for a 4 KiB page: 12 us end to end (Soar/Alto section 5.1) less about 0.5 us of copying.
-const FIXED_4K_NS: f64 = 11_500.0;
 const DMA_CHANNEL_GBPS: f64 = 4.5;
 const COPY_THREAD_GBPS: f64 = 2.5;
 
@@ -317,8 +310,6 @@ impl Policy for Hemem {
     }
 
     fn mechanics(&self) -> MigrationMechanics {
-        // Between the two sizes the fixed part is taken as linear in bytes; only those two are in use.
-        let share = (self.topology.page_bytes as f64 - PAGE_4K as f64) / (PAGE_2M - PAGE_4K) as f64;
         let copy_gbps = if self.config.use_dma {
             DMA_CHANNEL_GBPS * f64::from(self.config.dma_channels)
         } else {
@@ -326,7 +317,7 @@ impl Policy for Hemem {
         };
         MigrationMechanics {
             lanes: 1,
-            fixed_ns: (FIXED_4K_NS + share * (FIXED_2M_NS - FIXED_4K_NS)).max(0.0).round() as Nanos,
+            fixed_ns: fixed_ns(self.topology.page_bytes),
             copy_gbps,
             mode: CopyMode::WriteProtected,
         }

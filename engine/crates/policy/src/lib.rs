@@ -9,12 +9,16 @@
 pub mod all_fast;
 pub mod all_slow;
 pub mod hemem;
+pub mod interleave;
 pub mod knob;
+pub mod mover;
+pub mod mru;
 pub mod nearest;
 pub mod notier;
 pub mod page_list;
 pub mod policy;
 pub mod random;
+pub mod random_exchange;
 pub mod rate_limit;
 pub mod registry;
 

@@ -23,6 +23,15 @@ impl Links {
     pub fn new(pages: u32) -> Self {
         Self(vec![[0; 2]; pages as usize])
     }
+
+    /// Reads the links that taking `page` out of its list will change. The value means nothing: who
+    /// is about to move many pages asks for all of them first, so that the cache misses overlap.
+    #[must_use]
+    pub fn fetch(&self, page: Page) -> Page {
+        let [previous, next] = self.0[page as usize];
+        let link = |at: Page| self.0.get(at as usize).map_or(0, |links| links[NEXT]);
+        link(previous) ^ link(next)
+    }
 }
 
 /// A list: the oldest page in front, new pages at the back, and at most one walk that is resumed
@@ -58,6 +67,12 @@ impl PageList {
     #[must_use]
     pub fn front(&self) -> Page {
         self.front
+    }
+
+    /// The page appended last of those it holds, or [`NIL`].
+    #[must_use]
+    pub fn back(&self) -> Page {
+        self.back
     }
 
     /// How many pages it holds.
@@ -164,6 +179,7 @@ mod tests {
             list.remove(&mut links, removed);
             assert_eq!(pages(&list, &links), left);
             assert_eq!((list.front(), list.len()), (left[0], left.len() as u32));
+            assert_eq!(Some(&list.back()), left.last());
         }
         list.remove(&mut links, 2);
         assert_eq!((list.front(), list.is_empty()), (NIL, true));

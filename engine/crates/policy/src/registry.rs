@@ -6,7 +6,7 @@ use thiserror::Error;
 use crate::knob::{Config, Knob, KnobError};
 use crate::nearest::nearest;
 use crate::policy::{Policy, Topology};
-use crate::{all_fast, all_slow, hemem, notier};
+use crate::{all_fast, all_slow, hemem, interleave, mru, notier, random_exchange};
 
 /// Everything the rest of the project may know about a system without running it.
 #[derive(Clone, Copy, Serialize)]
@@ -42,7 +42,15 @@ pub const PAGE_4K: u64 = 4 << 10;
 pub const PAGE_2M: u64 = 2 << 20;
 
 /// The registry.
-pub static SYSTEMS: &[System] = &[hemem::SYSTEM, notier::SYSTEM, all_fast::SYSTEM, all_slow::SYSTEM];
+pub static SYSTEMS: &[System] = &[
+    hemem::SYSTEM,
+    mru::SYSTEM,
+    random_exchange::SYSTEM,
+    interleave::SYSTEM,
+    notier::SYSTEM,
+    all_fast::SYSTEM,
+    all_slow::SYSTEM,
+];
 
 /// A name that is no system, or a config that does not fit it.
 #[derive(Debug, Error)]

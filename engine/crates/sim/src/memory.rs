@@ -1,6 +1,6 @@
 //! The page table of the simulated machine.
 
-use tiertune_policy::{Page, PageMap, Placement, Tier};
+use tiertune_policy::{Interleave, Page, PageMap, Placement, Tier};
 
 use crate::workload::{Object, Workload};
 
@@ -67,21 +67,17 @@ impl Memory {
     /// Places all pages of an object in address order.
     pub fn place(&mut self, index: usize, object: &Object, placement: Placement) {
         let tiers = self.capacity.len();
-        if placement == Placement::FastUnbounded {
-            self.capacity[0] = self.capacity[0].max(self.used[0] + object.pages);
-        }
         let mut next = 0;
-        for i in 0..tiers {
-            let tier = if placement == Placement::SlowestFree {
-                tiers - 1 - i
-            } else {
-                i
-            };
-            let fit = (self.capacity[tier] - self.used[tier].min(self.capacity[tier])).min(object.pages - next);
-            let start = (object.first_page + next) as usize;
-            self.tier_of[start..start + fit as usize].fill(tier as Tier);
-            self.used[tier] += fit;
-            next += fit;
+        match placement {
+            Placement::FastestFree => (0..tiers).for_each(|tier| next += self.fill(object, next, tier, u32::MAX)),
+            Placement::SlowestFree => (0..tiers)
+                .rev()
+                .for_each(|tier| next += self.fill(object, next, tier, u32::MAX)),
+            Placement::FastUnbounded => {
+                self.capacity[0] = self.capacity[0].max(self.used[0] + object.pages);
+                next += self.fill(object, next, 0, u32::MAX);
+            }
+            Placement::Interleaved(interleave) => next += self.fill_in_turn(object, interleave),
         }
         assert_eq!(next, object.pages, "the footprint was checked against the capacity");
         for piece in 0..object.pieces() {
@@ -90,6 +86,35 @@ impl Memory {
                 self.piece_pages[index][usize::from(tier)][piece] += 1;
             }
         }
+    }
+
+    /// Places at most `most` pages of an object from its `next` one on in `tier`; how many there was room for.
+    fn fill(&mut self, object: &Object, next: u32, tier: usize, most: u32) -> u32 {
+        let fit = self.free_pages(tier as Tier).min(object.pages - next).min(most);
+        let start = (object.first_page + next) as usize;
+        self.tier_of[start..start + fit as usize].fill(tier as Tier);
+        self.used[tier] += fit;
+        fit
+    }
+
+    /// Places an object's pages in turn; a page whose tier is full goes to the next with room.
+    fn fill_in_turn(&mut self, object: &Object, interleave: Interleave) -> u32 {
+        let tiers = self.capacity.len();
+        let round = interleave.round_pages(tiers as u32);
+        let (mut next, mut position) = (0, interleave.position);
+        while next < object.pages {
+            let (tier, run) = interleave.run_at(position);
+            let Some(tier) = (0..tiers)
+                .map(|step| (usize::from(tier) + step) % tiers)
+                .find(|tier| self.free_pages(*tier as Tier) > 0)
+            else {
+                break;
+            };
+            let placed = self.fill(object, next, tier, run);
+            next += placed;
+            position = (position + placed) % round;
+        }
+        next
     }
 
     /// Reserves a frame in `tier`; false when it is full.

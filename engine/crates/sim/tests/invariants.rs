@@ -112,6 +112,35 @@ fn reference_lines_hold() {
     }
 }
 
+/// Uniform accesses hit the fastest tier in its share of a round, until it is full.
+#[test]
+fn interleaved_pages_take_their_share_of_uniform_accesses() {
+    let bytes = 512 * MIB;
+    let model = serde_json::json!({"objects": [{"name": "t", "bytes": bytes}], "blocks": [{"phases": [{"name": "p",
+        "groups": [{"name": "w", "threads": 4, "ops": 2e6, "cpu_ns_per_op": 20.0, "streams": [
+            {"object": "t", "law": {"kind": "uniform"}, "class": "gather", "reads_per_op": 1.0}]}]}]}]});
+    let workload = compile(model, PAGE_2M);
+    for (fast, slow, tiers, fast_bytes, expected) in [
+        (1i64, 1i64, 2, bytes, 0.5),
+        (3, 1, 2, bytes, 0.75),
+        (1, 3, 2, bytes, 0.25),
+        (2, 1, 3, bytes, 0.5),
+        (3, 1, 2, bytes / 8, 0.125),
+    ] {
+        let config = [("weight_fast", fast), ("weight_slow", slow)];
+        let config = config.map(|(name, weight)| (name.to_string(), weight.into())).into();
+        let mut request = request("interleave", config, PAGE_2M, fast_bytes, 1);
+        request.machine = machine(tiers);
+        let metrics = run(&workload, &request).expect("a run").metrics;
+        let share = metrics.fast_hit_ratio;
+        assert!(
+            (share / expected - 1.0).abs() < 0.01,
+            "{fast}:{slow} on {tiers} tiers: {share}"
+        );
+        assert_eq!((metrics.samples, metrics.migrated_bytes), (0.0, 0.0));
+    }
+}
+
 #[test]
 fn a_footprint_that_does_not_fit_is_refused() {
     let workload = workload(1, 512 * MIB, PAGE_2M);

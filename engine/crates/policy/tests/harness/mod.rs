@@ -4,6 +4,7 @@
 #![allow(dead_code)] // each test crate uses its own part of this
 
 pub mod naive_hemem;
+pub mod naive_mru;
 pub mod script;
 pub mod workload;
 
@@ -37,12 +38,20 @@ impl PageMap for Pages {
 
 impl Pages {
     fn place(&mut self, extent: &Extent, placement: Placement) {
-        for page in extent.start..extent.start + extent.pages {
+        for (nth, page) in (extent.start..extent.start + extent.pages).enumerate() {
             let mut order: Vec<usize> = (0..self.capacity.len()).collect();
             match placement {
                 Placement::FastestFree => {}
                 Placement::SlowestFree => order.reverse(),
                 Placement::FastUnbounded => self.capacity[0] = u32::MAX,
+                Placement::Interleaved(interleave) => {
+                    // The round written out, tier by tier.
+                    let mut round = vec![0; interleave.weight_fast.into()];
+                    for tier in 1..order.len() {
+                        round.extend(vec![tier; interleave.weight_slow.into()]);
+                    }
+                    order.rotate_left(round[(interleave.position as usize + nth) % round.len()]);
+                }
             }
             let tier = order.into_iter().find(|tier| self.used[*tier] < self.capacity[*tier]);
             let tier = tier.expect("the test machine holds the footprint");

@@ -2,7 +2,7 @@
 //! moves, over a cold background, beside an allocation too small for some to manage.
 
 use tiertune_policy::registry::{self, PAGE_2M};
-use tiertune_policy::{Config, CounterRng, Event, Gauge, Nanos, Page, Topology};
+use tiertune_policy::{Config, CounterRng, Event, Gauge, Nanos, Page, Tier, Topology};
 
 use super::{Driver, Entry, MS};
 
@@ -37,6 +37,8 @@ pub struct Observed {
     pub log: Vec<Entry>,
     pub gauges: Vec<Gauge>,
     pub declared: String,
+    /// The tier of every page at the end: a system that never moves one still differs in this.
+    pub tiers: Vec<Tier>,
 }
 
 /// Runs the workload.
@@ -86,6 +88,7 @@ pub fn run(system: &str, config: &Config, page_bytes: u64, tiers: usize) -> Obse
     Observed {
         gauges: policy.gauges(),
         declared,
+        tiers: (0..topology.pages).map(|page| driver.tier_of(page)).collect(),
         log: driver.log,
     }
 }
