@@ -129,3 +129,16 @@ def test_a_tuned_config_that_fails_is_no_improvement() -> None:
     assert verdict(fast, RUNTIME, lost=2, pairs=10) == (
         "no improvement found: the tuned configuration failed in 2 of 10 validation runs"
     )
+
+
+@pytest.mark.parametrize("jitter", [0.0, 1e-12, 1e-6, 1e-4])
+@pytest.mark.parametrize("count", [5, 10, 20])
+def test_ties_and_one_outlier_have_an_interval_of_their_size(jitter: float, count: int) -> None:
+    gains = [0.02 + jitter * number for number in range(count - 1)] + [0.3]
+    judged = effect([0.0] * count, [-gain for gain in gains])
+    assert judged is not None
+    # Four steps of the mean's standard error, which is a count-th of the outlier here, are beyond any doubt.
+    step = 0.28 / count
+    assert math.log(judged.high) <= 0.02 + (1 + 5) * step
+    assert math.log(judged.low) >= 0.02 + (1 - 5) * step
+    assert judged.low < judged.ratio < judged.high
