@@ -52,7 +52,8 @@ class HememAdapter(Adapter):
     The public code compares `PEBS_KSWAPD_MIGRATE_RATE` with the bytes moved in ONE tick, although its comment
     reads as a rate. A config in `rate_mode` per_second is therefore written as that rate times the tick; a
     spinning thread (migration_period_ms 0) has no tick, and the rate itself is written. Knobs without a macro
-    become remarks, so that the block alone restores the whole config.
+    become remarks, so that the block alone restores the whole config. A rate without a remark on `rate_mode`
+    is what it is to the public code, bytes of one tick.
     """
 
     def native_knob(self, knob: str) -> NativeKnob | None:
@@ -88,8 +89,10 @@ class HememAdapter(Adapter):
             macro = MACROS[KNOB_OF[name]]
             number = _number(name, value)
             config[KNOB_OF[name]] = number if macro.per_unit == 1 else number / macro.per_unit
+        if RATE in config:
+            config.setdefault(RATE_MODE, "per_tick")
         if RATE in config and PERIOD in config:
-            scale = _rate_scale(config.get(RATE_MODE, ""), native[MACROS[PERIOD].name])
+            scale = _rate_scale(config[RATE_MODE], native[MACROS[PERIOD].name])
             config[RATE] = _number(RATE, config[RATE]) / scale
         for knob in {RATE, PERIOD} & set(config):
             config[knob] = self._inside(knob, _number(knob, config[knob]))

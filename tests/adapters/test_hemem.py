@@ -94,3 +94,22 @@ def test_the_block_is_c_that_a_compiler_takes(tmp_path: Path) -> None:
         [compiler, "-fsyntax-only", "-Wall", "-Werror", str(source)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_public_headers_rate_is_bytes_of_one_tick() -> None:
+    header = "#define PEBS_KSWAPD_INTERVAL (10000)\n#define PEBS_KSWAPD_MIGRATE_RATE (1073741824UL)\n"
+    assert HEMEM.from_block(header) == {
+        "migration_period_ms": 10.0,
+        "max_migration_rate_gib": 1.0,
+        "rate_mode": "per_tick",
+    }
+
+
+def test_a_block_without_its_remarks_moves_as_many_bytes_a_tick() -> None:
+    config: Config = {"migration_period_ms": 100.0, "max_migration_rate_gib": 2.0, "rate_mode": "per_second"}
+    block = HEMEM.native_block(config)
+    stripped = "\n".join(line for line in block.splitlines() if not line.startswith("//"))
+    restored = HEMEM.from_block(stripped)
+    assert restored["rate_mode"] == "per_tick"
+    rate = "PEBS_KSWAPD_MIGRATE_RATE"
+    assert HEMEM.to_native(restored)[rate] == HEMEM.to_native(config)[rate]
