@@ -90,7 +90,7 @@ class Validation(Strict):
     """How winner and default are judged after the search."""
 
     seeds: Integer = Field(
-        default=10, ge=2, le=10_000, description="fresh seeds, the same for winner and default"
+        default=10, ge=5, le=5_000, description="fresh seeds, the same for winner and default"
     )
 
 
