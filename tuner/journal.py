@@ -316,7 +316,14 @@ class Journal:
     def _all(self, query: str, arguments: tuple[Any, ...] = ()) -> list[sqlite3.Row]:
         with self._mutex:
             self._db.row_factory = sqlite3.Row
-            return self._db.execute(query, arguments).fetchall()
+            try:
+                return self._db.execute(query, arguments).fetchall()
+            except sqlite3.OperationalError:
+                raise  # a full disk or a lock, not the file's contents
+            except sqlite3.DatabaseError as error:
+                raise JournalError(
+                    f"{self.path}: the journal is damaged ({error}); move it away to start afresh"
+                ) from error
 
     def _one(self, query: str, arguments: tuple[Any, ...] = ()) -> sqlite3.Row | None:
         found = self._all(query, arguments)

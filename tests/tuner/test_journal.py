@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.store import CELL, StoreContract, ok, start, trial
+from tests.report.journal_example import write_journal
 from tiertune.tuner import journal_schema
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.journal_claim import JournalError, differences
@@ -104,3 +105,16 @@ def test_differences_name_every_leaf() -> None:
         "gone: true -> nothing",
         "new.e: nothing -> 2.5",
     ]
+
+
+def test_a_journal_damaged_inside_is_refused_in_words(tmp_path: Path) -> None:
+    path = write_journal(tmp_path)
+    with sqlite3.connect(path) as database:
+        database.execute("pragma wal_checkpoint(truncate)")
+        page_bytes = database.execute("pragma page_size").fetchone()[0]
+    size = path.stat().st_size
+    with path.open("r+b") as file:  # all but the schema
+        file.seek(page_bytes)
+        file.write(b"\xff" * (size - page_bytes))
+    with pytest.raises(JournalError, match=rf"{path}.*move it away"), Journal(path, writer=False) as journal:
+        journal.rows()
