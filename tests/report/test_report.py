@@ -14,6 +14,7 @@ from tiertune import __version__
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.report.data import build_report
 from tiertune.tuner.report.document import Report
+from tiertune.tuner.report.html import render_html
 from tiertune.tuner.report.text import render_json, render_markdown
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -83,6 +84,10 @@ def test_no_gain_is_reported_as_none(tmp_path: Path) -> None:
     report = report_of(write_journal(tmp_path, gain=1.0))
     assert report.cells[0].outcome == "no-improvement"
     assert "no improvement found" in report.verdict
+    assert report.cells[0].native_block
+    assert "Best candidate, not an improvement" in render_markdown(report)
+    assert "Best candidate, not an improvement" in render_html(report)
+    assert "Paste into" not in render_html(report)
 
 
 def test_a_campaign_that_is_still_running_says_so(tmp_path: Path) -> None:

@@ -50,5 +50,7 @@ def _cell(cell: Cell) -> list[str]:
             )
         lines.append("")
     if cell.native_block:
+        if cell.outcome != "improved":
+            lines += ["Best candidate, not an improvement:", ""]
         lines += ["```", cell.native_block.rstrip(), "```", ""]
     return lines
