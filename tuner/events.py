@@ -11,12 +11,13 @@ from tiertune.tuner.trial import Measurement, Purpose, Trial
 @dataclass(frozen=True)
 class Plan:
     """Sent once, first: how many trials of each purpose all cells take together, and how many are already
-    done."""
+    done. `lag` is what the campaign was started with."""
 
     campaign: str
     cells: tuple[str, ...]
     trials: int
     done: int
+    lag: int = 0
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,8 @@ class Bench:
     def run_all(self, trials: Sequence[Trial], decision: str, timeline_points: dict[int, int]) -> None:
         """Run those of `trials` that are not finished yet; `timeline_points` by trial number, 0 where
         absent."""
-        with ThreadPoolExecutor(self.workers) as pool:
+        pool = ThreadPoolExecutor(self.workers)
+        try:
             waiting = []
             for trial in trials:
                 stored = self.journal.row(trial.cell, trial.purpose, trial.number)
@@ -56,6 +57,9 @@ class Bench:
                     )
             for future in waiting:
                 future.result()
+        finally:
+            # After Ctrl-C or an error only the trials that run are awaited, those in the queue never start.
+            pool.shutdown(cancel_futures=True)
 
     def _whole(self, trial: Trial, decision: str, timeline_points: int) -> None:
         self.start(trial, 0.0, decision)

@@ -173,4 +173,4 @@ def _announcement(plan: CampaignPlan, journal: Journal, claim: Claim) -> Plan:
     first = claim.generation * STAGE
     rows = [row for row in journal.rows() if row.trial.purpose == "search" or row.trial.number >= first]
     done = sum(row.status.finished for row in rows)
-    return Plan(plan.name, tuple(cell.key for cell in plan.cells), each * len(plan.cells), done)
+    return Plan(plan.name, tuple(cell.key for cell in plan.cells), each * len(plan.cells), done, claim.lag)

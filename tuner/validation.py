@@ -28,7 +28,10 @@ STAGE = 10_000
 @dataclass(frozen=True)
 class Outcome:
     """What a cell came to. `winner` is the search row of the winner; rows are of validation, in order of
-    blocks."""
+    blocks.
+
+    `complete` means that every planned run has ended; `lost` counts pairs in which only the tuned run failed.
+    """
 
     winner: Row | None
     default_rows: list[Row]
@@ -37,6 +40,7 @@ class Outcome:
     improved: bool
     verdict: str
     complete: bool
+    lost: int = 0
 
 
 def judge(template: Trial, seed: int, seeds: int, generation: int, bench: Bench) -> Outcome:
@@ -55,7 +59,11 @@ def judge(template: Trial, seed: int, seeds: int, generation: int, bench: Bench)
 
 
 def outcome(journal: Journal, cell: str, objective: Objective, generation: int) -> Outcome:
-    """What the journal says of a cell, also of one that is still running (`complete` is False then)."""
+    """What the journal says of a cell, also of one that is still running (`complete` is False then).
+
+    The journal's own campaign says how many validation seeds there have to be.
+    """
+    planned = 2 * journal.claimed().document["campaign"]["validation"]["seeds"]
     winner = selected(journal, cell, generation)
     rows = journal.rows(cell, "validation", before=(generation + 1) * STAGE, at_least=generation * STAGE)
     blocks: dict[int, dict[str, Row]] = {}
@@ -68,11 +76,16 @@ def outcome(journal: Journal, cell: str, objective: Objective, generation: int) 
     found = effect([d for d, _ in costs], [w for _, w in costs])
     text = verdict(found, objective, lost, len(pairs))
     searched = journal.rows(cell, "search")
+    ended = sum(row.status.finished for row in rows)
+    complete = ended >= planned
     if winner is None and searched and not best_rows(searched, FINALISTS):
         text = "no improvement found: no configuration but the default worked"
-    improved = found is not None and found.improved and not lost
-    complete = bool(rows) and all(row.status.finished for row in rows)
-    return Outcome(winner, [d for d, _ in pairs], [w for _, w in pairs], found, improved, text, complete)
+    elif rows and not complete:
+        text = f"not validated: {ended} of {planned} validation runs have ended so far"
+    # Whoever stops at the first interval that pleases finds improvements where there are none.
+    improved = found is not None and found.improved and not lost and complete
+    ordered = [d for d, _ in pairs], [w for _, w in pairs]
+    return Outcome(winner, *ordered, found, improved, text, complete, lost)
 
 
 def best_rows(rows: Sequence[Row], count: int) -> list[Row]:
@@ -94,11 +107,10 @@ def selected(journal: Journal, cell: str, generation: int) -> Row | None:
 
     A candidate that failed on any seed is out; where all failed, none is selected.
     """
-    first = generation * STAGE
-    rows = journal.rows(cell, "selection", before=first + STAGE, at_least=first)
-    finalists = best_rows(journal.rows(cell, "search"), FINALISTS)
-    if len(rows) < SELECTION_SEEDS * (len(finalists) + 1) or not all(row.status.finished for row in rows):
+    if not selection_ended(journal, cell, generation):
         return None
+    rows = _selection(journal, cell, generation)
+    finalists = best_rows(journal.rows(cell, "search"), FINALISTS)
     means: list[tuple[float, int, Row]] = []
     for finalist in finalists:
         text = canonical(finalist.trial.config)
@@ -111,6 +123,20 @@ def selected(journal: Journal, cell: str, generation: int) -> Row | None:
         if known and len(known) == len(costs):
             means.append((sum(known) / len(known), finalist.trial.number, finalist))
     return min(means)[2] if means else None
+
+
+def selection_ended(journal: Journal, cell: str, generation: int) -> bool:
+    """Whether every finalist of the search so far had its selection runs; without finalists there are
+    none."""
+    rows = _selection(journal, cell, generation)
+    finalists = best_rows(journal.rows(cell, "search"), FINALISTS)
+    wanted = SELECTION_SEEDS * (len(finalists) + 1) if finalists else 0
+    return len(rows) >= wanted and all(row.status.finished for row in rows)
+
+
+def _selection(journal: Journal, cell: str, generation: int) -> list[Row]:
+    first = generation * STAGE
+    return journal.rows(cell, "selection", before=first + STAGE, at_least=first)
 
 
 def _stage(

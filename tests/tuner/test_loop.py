@@ -282,3 +282,47 @@ def test_winners_are_compared_with_the_systems_own_default_wherever_the_space_st
     assert found.effect is not None
     assert found.effect.high < 1.0
     assert not found.improved
+
+
+@pytest.mark.parametrize("last", [1, 7, 10, 18, 19])
+def test_validation_without_its_last_runs_is_no_verdict(tmp_path: Path, last: int) -> None:
+    def stop(event: Event) -> None:
+        if isinstance(event, Started) and event.trial.purpose == "validation" and event.trial.number == last:
+            raise KeyboardInterrupt
+
+    plan = toy_plan(workers=1, validation_seeds=10)
+    with pytest.raises(KeyboardInterrupt):
+        tune(plan, tmp_path, ToyBackend(surface=surfaces.smooth), stop)
+    for state in ("interrupted", "never started"):
+        with Journal(journal_path(tmp_path, "toy")) as journal:
+            if state == "never started":
+                journal._db.execute(
+                    "delete from decision where trial in (select id from trial where status <> 'ok')"
+                )
+                journal._db.execute("delete from trial where status <> 'ok'")
+            found = outcome(journal, CELL, RUNTIME, 0)
+        assert not found.complete
+        assert not found.improved
+        ended = sum(row.status.finished for row in rows_of(tmp_path, "validation"))
+        assert last <= ended < 20
+        assert found.verdict == f"not validated: {ended} of 20 validation runs have ended so far"
+    assert tune(plan, tmp_path, ToyBackend())[CELL].complete
+
+
+def test_an_interrupted_judgement_starts_nothing_more(tmp_path: Path) -> None:
+    def stop(event: Event) -> None:
+        if isinstance(event, Started) and event.trial.purpose == "validation" and event.trial.number == 0:
+            raise KeyboardInterrupt
+
+    backend = _Counting(run_s=0.05)
+    with pytest.raises(KeyboardInterrupt):
+        tune(toy_plan(workers=1, validation_seeds=20), tmp_path, backend, stop)
+    # The worker may have taken the next one or two before the queue was emptied.
+    assert len(rows_of(tmp_path, "validation")) <= 4
+
+
+def test_the_announcement_has_the_lag_that_the_campaign_was_started_with(tmp_path: Path) -> None:
+    events: list[Event] = []
+    tune(toy_plan(workers=3), tmp_path, ToyBackend())
+    tune(toy_plan(workers=1), tmp_path, ToyBackend(), events.append)
+    assert [event.lag for event in events if isinstance(event, Plan)] == [2]

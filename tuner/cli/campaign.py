@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -107,7 +108,7 @@ def _tune(
     except BaseException as error:
         if not was_interrupted(error):
             raise
-        where = "" if results == RESULTS else f" --results {results}"
+        where = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
         raise KeyboardInterrupt(
             f"stopped; nothing that was finished is lost: `tiertune resume {plan.name}{where}` goes on"
         ) from None
@@ -127,7 +128,7 @@ def _run(campaign: Campaign, plan: CampaignPlan, results: Path, extend: bool) ->
         def listener(event: events.Event) -> None:
             if isinstance(event, events.Plan):
                 # The journal took the campaign and every scenario fits: now there is something to resume.
-                _keep_campaign(campaign, plan, results)
+                _keep_campaign(campaign, plan, results, event.lag)
             watcher(event)
 
         tune(
@@ -148,12 +149,14 @@ def _mirror(
     return lambda journal: Mirror(journal, plan, results, tracking.uri, tracking.experiment, listener)
 
 
-def _keep_campaign(campaign: Campaign, plan: CampaignPlan, results: Path) -> None:
+def _keep_campaign(campaign: Campaign, plan: CampaignPlan, results: Path, lag: int) -> None:
+    """Writes campaign.yaml with the workers that the search was started with: they shape its proposals."""
     import yaml
 
     from tiertune.tuner.report.files import write_whole
 
-    text = yaml.safe_dump({**campaign.document(), "name": plan.name}, sort_keys=False, allow_unicode=True)
+    resolved = {**campaign.document(), "name": plan.name, "workers": lag + 1}
+    text = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True)
     head = "# The campaign as it was resolved when it ran; `tiertune resume` reads it.\n"
     write_whole(results / plan.name / "campaign.yaml", head + text)
 
@@ -180,7 +183,7 @@ def _conclude(plan: CampaignPlan, results: Path, as_json: bool) -> None:
     out = console()
     out.print(f"report   {paths[0]}", markup=False, soft_wrap=True)
     out.print(f"data     {paths[1]}", markup=False, soft_wrap=True)
-    where = "" if results == RESULTS else f" --results {results}"
+    where = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
     out.print(f"MLflow   tiertune ui{where} (prints the command)", markup=False, soft_wrap=True)
 
 

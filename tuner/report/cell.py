@@ -222,7 +222,8 @@ def _default_config(judged: Outcome) -> Mapping[str, Any]:
 def _outcome(judged: Outcome) -> Literal["improved", "no-improvement", "not-validated"]:
     if judged.improved:
         return "improved"
-    return "no-improvement" if judged.complete else "not-validated"
+    judgeable = judged.effect is not None or judged.lost > 0
+    return "no-improvement" if judged.complete and judgeable else "not-validated"
 
 
 def _effect(judged: Outcome) -> Effect | None:

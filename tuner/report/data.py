@@ -11,7 +11,8 @@ from tiertune.tuner.journal import Journal
 from tiertune.tuner.journal_claim import Claim
 from tiertune.tuner.report.cell import build_cell
 from tiertune.tuner.report.document import Cell, Fact, Report
-from tiertune.tuner.trial import Objective, Scenario
+from tiertune.tuner.trial import Objective, Scenario, Status
+from tiertune.tuner.validation import outcome, selection_ended
 
 NOT_MEASURED = (
     "Real hardware: every number comes from the modelled machine; its file has the source of each figure.",
@@ -32,7 +33,9 @@ def build_report(journal: Journal) -> Report:
         for key, contents in claim.document["cells"].items()
         if journal.rows(key, "search", before=1)
     ]
-    complete = len(cells) == len(claim.document["cells"]) and all(_is_complete(cell) for cell in cells)
+    complete = len(cells) == len(claim.document["cells"]) and all(
+        _is_complete(journal, claim, cell) for cell in cells
+    )
     return Report(
         campaign=claim.name,
         description=_description(cells),
@@ -127,8 +130,15 @@ def _notes(environment: Mapping[str, Any], scenario: Scenario) -> list[str]:
     return [line for line in str(text).splitlines() if line]
 
 
-def _is_complete(cell: Cell) -> bool:
-    return len(cell.search) >= cell.budget_trials and cell.outcome != "not-validated"
+def _is_complete(journal: Journal, claim: Claim, cell: Cell) -> bool:
+    """Whether nothing is left to run; without a winner, that is so after the search or the selection."""
+    if len(cell.search) < cell.budget_trials:
+        return False
+    if not all(Status(trial.status).finished for trial in cell.search):
+        return False
+    objective = Objective(cell.metric.name, cell.metric.direction or "minimize")
+    judged = outcome(journal, cell.id, objective, claim.generation)
+    return judged.complete or (judged.winner is None and selection_ended(journal, cell.id, claim.generation))
 
 
 def _description(cells: Sequence[Cell]) -> str:
