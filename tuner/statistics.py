@@ -92,7 +92,7 @@ def verdict(found: Effect | None, objective: Objective, lost: int = 0, pairs: in
         better = f"at {ratio} the {objective.metric} of default"
     if found.improved:
         return f"tuned is {better}, {span}"
-    if found.high < 1.0:
+    if found.high < 1.0 and abs(found.ratio - 1.0) >= MIN_EFFECT:
         return f"no improvement found: tuned is worse than default, {ratio} its speed, {span}"
     if found.low > 1.0:
         return f"no improvement found: {ratio} is below the {MIN_EFFECT * 100:.0f} % that counts, {span}"
@@ -100,6 +100,8 @@ def verdict(found: Effect | None, objective: Objective, lost: int = 0, pairs: in
 
 
 def _digits(found: Effect) -> int:
-    """Enough digits to tell the ends of the interval apart: 2, or up to 4 for narrow ones."""
+    """Enough digits to tell the ends of the interval apart, and the ratio from 1: 2 to 4."""
     width = found.high - found.low
-    return 2 if width <= 0.0 or width >= 0.05 else 3 if width >= 0.005 else 4
+    if abs(found.ratio - 1.0) < MIN_EFFECT or 0.0 < width < 0.005:
+        return 4
+    return 2 if width <= 0.0 or width >= 0.05 else 3

@@ -86,7 +86,7 @@ def test_a_real_but_tiny_gain_does_not_count() -> None:
     assert judged is not None
     assert judged.low > 1.0
     assert not judged.improved
-    assert verdict(judged, RUNTIME).startswith("no improvement found: 1.00x is below the 1 % that counts")
+    assert verdict(judged, RUNTIME).startswith("no improvement found: 1.0050x is below the 1 % that counts")
 
 
 def test_too_few_pairs_are_not_judged() -> None:
@@ -111,7 +111,12 @@ def test_too_few_pairs_are_not_judged() -> None:
         (
             Effect(1.0042, 0.9961, 1.0123, 0.95, 10, False),
             RUNTIME,
-            "no improvement found: tuned is at 1.004x of default, 95 % interval 0.996 to 1.012",
+            "no improvement found: tuned is at 1.0042x of default, 95 % interval 0.9961 to 1.0123",
+        ),
+        (
+            Effect(0.9985, 0.998, 0.999, 0.95, 10, False),
+            RUNTIME,
+            "no improvement found: tuned is at 0.9985x of default, 95 % interval 0.9980 to 0.9990",
         ),
         (
             Effect(0.9, 0.86, 0.94, 0.95, 10, False),
