@@ -18,8 +18,9 @@ from tests.configs.corpus import KINDS, ROOT, files, load
 from tiertune.document import parse
 from tiertune.files import KINDS as FOLDERS
 from tiertune.files import InputError, find, names
+from tiertune.machines.definition import load_machine
 from tiertune.mistakes import shown
-from tiertune.tuner.campaign import schema_for
+from tiertune.tuner.campaign import fit_mistake, schema_for
 
 BAD = [(kind, path) for kind in KINDS for path in files("bad", kind)]
 GOOD = [(kind, path) for kind in KINDS for path in files("good", kind)]
@@ -189,3 +190,18 @@ def _keys(data: object) -> set[str]:
     if isinstance(data, list):
         return set().union(*(_keys(value) for value in data))
     return set()
+
+
+def test_a_ratio_is_only_advised_where_it_fits_both_tiers() -> None:
+    machine = load_machine("icx-upi")
+    sizes = (3 * 2**30, 7 * 2**30)
+    tiers = [
+        tier.model_copy(update={"capacity_bytes": size})
+        for tier, size in zip(machine.tiers, sizes, strict=True)
+    ]
+    machine = machine.model_copy(update={"tiers": tiers})
+    footprint = sum(sizes) - 2**26
+    text = fit_mistake(footprint, "1000:1", 2**21, machine)
+    assert text is not None
+    assert "fits both tiers" in text
+    assert "enough for" not in text

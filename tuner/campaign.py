@@ -245,14 +245,18 @@ def fit_mistake(footprint_bytes: int, ratio: str, page_bytes: int, machine: Mach
     asked, slow = f"{ratio} of {_gib(footprint_bytes)}", footprint_bytes - fast
     if footprint_bytes > room + slow_room:
         return f"{asked} is more than all tiers of {machine.name} hold, {_gib(room + slow_room)}"
+
+    def enough(fits: str) -> str:
+        taken = fast_tier_bytes(footprint_bytes, fits, page_bytes)
+        both = 0 < taken <= room and footprint_bytes - taken <= slow_room
+        return f"enough for {fits}" if both else f"and neither that ratio nor {fits} fits both tiers"
+
     if fast > room:
         fits = f"1:{math.ceil(footprint_bytes / room) - 1}"
-        return (
-            f"{asked} takes {_gib(fast)} of fast memory; {machine.name} has {_gib(room)}, enough for {fits}"
-        )
+        return f"{asked} takes {_gib(fast)} of fast memory; {machine.name} has {_gib(room)}, {enough(fits)}"
     if slow > slow_room:
         fits = f"{math.ceil(footprint_bytes / slow_room) - 1}:1"
-        has = f"{machine.name} has {_gib(slow_room)}, enough for {fits}"
+        has = f"{machine.name} has {_gib(slow_room)}, {enough(fits)}"
         return f"{asked} leaves {_gib(slow)} to slow memory; {has}"
     return None
 
