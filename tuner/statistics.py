@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 from tiertune.tuner.trial import Objective
 
@@ -66,6 +65,8 @@ def interval(values: Sequence[float] | np.ndarray, confidence: float = CONFIDENC
     errors = drawn.std(axis=1, ddof=1) / math.sqrt(count)
     tail = (1.0 - confidence) / 2.0
     if float(np.mean(errors < THIN_RESAMPLE * error)) > tail:
+        from scipy.special import stdtrit  # a third of a second to import, and rarely needed
+
         reach = float(stdtrit(count - 1, 1.0 - tail)) * error
         return mean - reach, mean + reach
     usable = errors > 1e-9 * error

@@ -51,7 +51,7 @@ pub fn run_many(workload: &Workload, requests: &[Request], threads: usize) -> Ve
 
 /// Most of a tier's bandwidth that co-runners may take: their traffic is constant, so at the peak
 /// nothing would be left and no latency could be found.
-const MOST_CONTENTION: f64 = 0.95;
+const MOST_CONTENTION: f64 = 0.99;
 
 /// Checks the machine of a request.
 fn check_machine(request: &Request) -> Result<(), RunError> {
