@@ -121,13 +121,8 @@ fn recorded_betweenness_centrality() {
     let asked = serde_json::json!({"kernel": "bc", "graph": "kron", "scale": 13, "seed": 1, "llc_bytes": 65_536});
     let asked = RecordRequest::try_from(asked).expect("a valid request");
     let profile = tiertune_workload::record(&asked).expect("a profile");
-    let spec = CarrySpec {
-        scale: Some(18),
-        table_bytes: None,
-        hot_bytes: None,
-        page_bytes: PAGE_4K,
-        runs: 2,
-    };
+    let asked = serde_json::json!({"scale": 18, "page_bytes": PAGE_4K, "runs": 2});
+    let spec: CarrySpec = serde_json::from_value(asked).expect("a valid size");
     let replay = profile.carry(&spec).expect("carried");
     let footprint = replay.footprint_bytes();
     let model = tiertune_sim::replay::workload_of(replay, 4);

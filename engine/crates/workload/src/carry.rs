@@ -1,45 +1,107 @@
 //! A recorded profile carried to a larger input: what the simulator replays.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
 
 use crate::class::AccessClass;
+use crate::kernel::Kernel;
+use crate::kernels::KERNELS;
+use crate::parameter::suggestion;
 use crate::profile::{PAGE_BYTES, Profile};
-use crate::record::RecordRequest;
 
 mod bins;
-mod graph;
+pub(crate) mod graph;
 mod growth;
-mod gups;
+pub(crate) mod gups;
 mod notes;
 mod reshape;
 mod rows;
+pub(crate) mod stretch;
 mod traffic;
 
 /// The most parts an object is cut into.
 pub const MAX_BINS: u32 = 8192;
 
-/// To what a profile is carried.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// To what a profile is carried. In JSON sizes stand beside the other keys: `{"scale": 29, "page_bytes": 2097152}`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Map<String, Json>")]
 pub struct CarrySpec {
-    /// Graph scale (2^scale vertices) of the replayed run; the recorded one if not given. Graph kernels only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scale: Option<u32>,
-    /// Table size in bytes of the replayed run; the recorded one if not given. GUPS only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub table_bytes: Option<u64>,
-    /// Hot bytes of the replayed run; if not given they grow with the table. GUPS only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hot_bytes: Option<u64>,
+    sizes: BTreeMap<String, u64>,
     /// Page size in bytes that the replay will place and migrate.
     pub page_bytes: u64,
     /// How often the recorded run is repeated.
-    #[serde(default = "one_run")]
     pub runs: u32,
 }
 
-fn one_run() -> u32 {
-    1
+impl CarrySpec {
+    /// The recorded size, replayed once on pages of this size.
+    #[must_use]
+    pub fn new(page_bytes: u64) -> Self {
+        Self {
+            sizes: BTreeMap::new(),
+            page_bytes,
+            runs: 1,
+        }
+    }
+
+    /// The same with another value of a parameter that kernels are carried by (see [`crate::parameter::Parameter::carried`]).
+    #[must_use]
+    pub fn with(mut self, parameter: &str, value: u64) -> Self {
+        self.sizes.insert(parameter.to_owned(), value);
+        self
+    }
+
+    /// What a parameter is carried to; nothing if it keeps its recorded value.
+    #[must_use]
+    pub fn size(&self, parameter: &str) -> Option<u64> {
+        self.sizes.get(parameter).copied()
+    }
+
+    /// All parameters that are carried, by name.
+    pub fn sizes(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.sizes.iter().map(|(name, value)| (name.as_str(), *value))
+    }
+}
+
+impl TryFrom<Map<String, Json>> for CarrySpec {
+    type Error = CarryError;
+
+    fn try_from(map: Map<String, Json>) -> Result<Self, CarryError> {
+        let number = |key: &str, value: &Json| {
+            value
+                .as_u64()
+                .ok_or_else(|| CarryError(format!("carry.{key} is {value}, it must be a whole number")))
+        };
+        let Some(page_bytes) = map.get("page_bytes") else {
+            return Err(CarryError("carry.page_bytes is missing".to_owned()));
+        };
+        let mut spec = Self::new(number("page_bytes", page_bytes)?);
+        for (key, value) in &map {
+            match key.as_str() {
+                "page_bytes" => {}
+                "runs" => {
+                    let runs = number(key, value)?;
+                    spec.runs = u32::try_from(runs)
+                        .map_err(|_| CarryError(format!("carry.runs is {runs}, the most is {}", u32::MAX)))?;
+                }
+                _ if KERNELS.iter().any(|kernel| kernel.carries(key)) => {
+                    spec.sizes.insert(key.clone(), number(key, value)?);
+                }
+                _ => {
+                    let carried = KERNELS
+                        .iter()
+                        .flat_map(|kernel| kernel.parameters)
+                        .filter(|known| known.carried);
+                    let known = carried.map(|known| known.name).chain(["page_bytes", "runs"]);
+                    let near = suggestion(key, known);
+                    return Err(CarryError(format!("carry.{key} is not a size of any kernel{near}")));
+                }
+            }
+        }
+        Ok(spec)
+    }
 }
 
 /// A workload ready for the simulator: objects, and for each slice of work who touches what.
@@ -132,24 +194,26 @@ impl Profile {
         if spec.runs == 0 {
             return Err(CarryError("carry.runs is 0, it must be at least 1".to_owned()));
         }
-        let foreign = |key: &str, owner: &str| {
-            let kernel = self.metadata.request.kernel();
-            Err(CarryError(format!(
-                "carry.{key} belongs to {owner}, but the recorded kernel is {kernel}"
-            )))
-        };
-        if let RecordRequest::Gups(request) = &self.metadata.request {
-            if spec.scale.is_some() {
-                return foreign("scale", "the graph kernels");
+        let kernel = self.metadata.request.definition();
+        for (key, _) in spec.sizes() {
+            if !kernel.carries(key) {
+                return Err(CarryError(format!(
+                    "carry.{key} belongs to {}, but the recorded kernel is {}",
+                    owners(key),
+                    kernel.name
+                )));
             }
-            return gups::carry(self, request, spec);
         }
-        if spec.table_bytes.is_some() {
-            return foreign("table_bytes", "gups");
-        }
-        if spec.hot_bytes.is_some() {
-            return foreign("hot_bytes", "gups");
-        }
-        graph::carry(self, spec)
+        (kernel.carry)(self, spec)
     }
+}
+
+/// The kernels that are carried by a parameter, in words.
+fn owners(parameter: &str) -> String {
+    let owners: Vec<&Kernel> = KERNELS.iter().filter(|kernel| kernel.carries(parameter)).collect();
+    if owners.iter().all(|kernel| kernel.graph.is_some()) {
+        return "the graph kernels".to_owned();
+    }
+    let names: Vec<&str> = owners.iter().map(|kernel| kernel.name).collect();
+    names.join(", ")
 }

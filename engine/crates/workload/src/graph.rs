@@ -28,6 +28,15 @@ pub enum GraphKind {
 impl GraphKind {
     /// The names as files spell them.
     pub const NAMES: [&'static str; 2] = ["kron", "uniform"];
+
+    /// The kind of a name; Kronecker for any that is not in [`GraphKind::NAMES`].
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        match name {
+            "uniform" => Self::Uniform,
+            _ => Self::Kron,
+        }
+    }
 }
 
 /// An undirected graph; every edge is stored in both directions, neighbours sorted, no duplicates, no self loops.
@@ -119,6 +128,12 @@ impl Graph {
     #[must_use]
     pub fn degree(&self, vertex: usize) -> u64 {
         self.index[vertex + 1] - self.index[vertex]
+    }
+
+    /// The neighbours of a vertex.
+    #[must_use]
+    pub fn list(&self, vertex: usize) -> &[u32] {
+        &self.neighbours[self.index[vertex] as usize..self.index[vertex + 1] as usize]
     }
 
     /// Size and skew of the graph.

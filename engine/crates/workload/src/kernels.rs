@@ -1,10 +1,30 @@
 //! The kernels: true algorithms on real data, each touching memory only through [`crate::memory`].
 
 pub mod bc;
+pub mod graph;
 pub mod gups;
 pub mod pr;
 
+use crate::kernel::Kernel;
 use crate::memory::{Layout, ObjectSpec};
+
+/// All kernels, by family.
+pub static KERNELS: &[Kernel] = &[
+    Kernel::of::<bc::Bc>(),
+    Kernel::of::<pr::Pr>(),
+    Kernel::of::<gups::Gups>(),
+];
+
+/// The kernel of a name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Kernel> {
+    KERNELS.iter().find(|kernel| kernel.name == name)
+}
+
+/// The names of all kernels, in the registry's order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    KERNELS.iter().map(|kernel| kernel.name)
+}
 
 /// An object of a graph kernel: what it is, and how large it is for a given graph.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +56,7 @@ impl GraphObject {
             layout: self.layout,
             sweeps: self.sweeps,
             built: self.built,
+            partitioned: false,
         }
     }
 }

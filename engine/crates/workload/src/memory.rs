@@ -1,5 +1,7 @@
 //! The accessor through which kernels touch memory: one source, run natively or recorded.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use crate::class::AccessClass;
@@ -14,7 +16,7 @@ pub struct ObjectId(pub u16);
 pub enum Layout {
     /// Position means the same at every size (queues, sweeps, the GUPS table).
     Positional,
-    /// One element per vertex, ids randomly permuted: a page averages independent elements.
+    /// Elements in random order (vertices with permuted ids, hashed keys): a page averages independent elements.
     Vertices,
     /// One run of elements per vertex, in permuted id order: neighbours on a page share an owner.
     Lists,
@@ -35,6 +37,51 @@ pub struct ObjectSpec {
     pub sweeps: bool,
     /// Whether the object is filled while the input is built, before the recorded run starts.
     pub built: bool,
+    /// Whether each thread touches only its own equal part, parts in thread order.
+    pub partitioned: bool,
+}
+
+impl ObjectSpec {
+    /// A positional object that all threads share and that the run itself fills.
+    #[must_use]
+    pub const fn new(name: &'static str, bytes: u64, element_bytes: u32) -> Self {
+        Self {
+            name,
+            bytes,
+            element_bytes,
+            layout: Layout::Positional,
+            sweeps: false,
+            built: false,
+            partitioned: false,
+        }
+    }
+
+    /// The same with another order of its elements.
+    #[must_use]
+    pub const fn layout(self, layout: Layout) -> Self {
+        Self { layout, ..self }
+    }
+
+    /// The same, swept in index order by accesses of class `Stream`.
+    #[must_use]
+    pub const fn swept(self) -> Self {
+        Self { sweeps: true, ..self }
+    }
+
+    /// The same, filled before the recorded run starts.
+    #[must_use]
+    pub const fn built(self) -> Self {
+        Self { built: true, ..self }
+    }
+
+    /// The same, cut into one part for each thread.
+    #[must_use]
+    pub const fn partitioned(self) -> Self {
+        Self {
+            partitioned: true,
+            ..self
+        }
+    }
 }
 
 /// What the operations of a phase count; they grow with it when a profile is carried.
@@ -47,6 +94,8 @@ pub enum Unit {
     Vertices,
     /// Updates of a table.
     Updates,
+    /// Whatever the kernel calls an operation.
+    Operations,
 }
 
 /// A stretch of work that a profile reports under one name.
@@ -60,12 +109,60 @@ pub struct Phase {
     pub cpu_ns_per_op: f64,
     /// Whether the recorder may cut the phase into several slices.
     pub divisible: bool,
+    /// Whether accesses other than streams are equally distributed throughout, so that carrying may pool the slices.
+    pub stationary: bool,
+    /// Whether the phase counts towards the run time of a native run; set-up and checks do not.
+    pub timed: bool,
+}
+
+impl Phase {
+    /// A timed phase that may be cut; see the fields.
+    #[must_use]
+    pub fn new(name: impl Into<String>, unit: Unit, cpu_ns_per_op: f64) -> Self {
+        Self {
+            name: name.into(),
+            unit,
+            cpu_ns_per_op,
+            divisible: true,
+            stationary: false,
+            timed: true,
+        }
+    }
+
+    /// The same in one slice.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        Self {
+            divisible: false,
+            ..self
+        }
+    }
+
+    /// The same with equally distributed accesses.
+    #[must_use]
+    pub fn stationary(self) -> Self {
+        Self {
+            stationary: true,
+            ..self
+        }
+    }
+
+    /// The same, left out of the run time.
+    #[must_use]
+    pub fn untimed(self) -> Self {
+        Self { timed: false, ..self }
+    }
 }
 
 /// Where accesses go.
-pub trait Memory {
-    /// Announces an object; the kernel itself holds the data.
+pub trait Memory: Sized + Send {
+    /// Whether only addresses count: a kernel whose addresses do not depend on data may then do without the data.
+    const ADDRESSES_ONLY: bool = false;
+
+    /// Announces an object; the kernel itself holds the data. At any time, also within a phase.
     fn allocate(&mut self, spec: &ObjectSpec) -> ObjectId;
+    /// The object is not accessed again.
+    fn free(&mut self, _object: ObjectId) {}
     /// A load that touches the byte at `offset` of the object.
     fn load(&mut self, object: ObjectId, offset: usize, class: AccessClass);
     /// A store that touches the byte at `offset` of the object.
@@ -74,6 +171,49 @@ pub trait Memory {
     fn phase(&mut self, phase: Phase);
     /// `count` operations of the current phase are done.
     fn ops(&mut self, count: u64);
+    /// The last phase is over.
+    fn end(&mut self) {}
+
+    /// Threads that run the chunks of [`Memory::for_chunks`].
+    fn threads(&self) -> usize {
+        1
+    }
+
+    /// Runs `body` on chunks of at most `chunk` of the range: natively on all threads, each taking the next chunk when it
+    /// is done with one; otherwise one after the other. Within `body` neither phases nor objects are announced.
+    fn for_chunks(&mut self, range: Range<usize>, chunk: usize, body: impl Fn(&mut Self, Range<usize>) + Sync) {
+        let mut start = range.start;
+        while start < range.end {
+            let end = range.end.min(start + chunk.max(1));
+            body(self, start..end);
+            start = end;
+        }
+    }
+
+    /// Loads every line of `bytes` from `offset`: an element that spans several lines.
+    #[inline(always)]
+    fn load_lines(&mut self, object: ObjectId, offset: usize, bytes: usize, class: AccessClass) {
+        for line in lines(offset, bytes) {
+            self.load(object, line, class);
+        }
+    }
+
+    /// Stores to every line of `bytes` from `offset`; counts a store of 32 bytes at a time.
+    #[inline(always)]
+    fn store_lines(&mut self, object: ObjectId, offset: usize, bytes: usize, class: AccessClass) {
+        for part in (offset..offset + bytes).step_by(STORE_BYTES) {
+            self.store(object, part, class);
+        }
+    }
+}
+
+/// Bytes that one vectorised store covers (AVX2).
+const STORE_BYTES: usize = 32;
+
+/// An offset within each line that `bytes` from `offset` touch.
+fn lines(offset: usize, bytes: usize) -> impl Iterator<Item = usize> {
+    let line = crate::cache::LINE_BYTES as usize;
+    (offset / line..(offset + bytes).div_ceil(line)).map(move |number| offset.max(number * line))
 }
 
 /// Runs a kernel at native speed: every access is a no-op that the compiler removes.
@@ -101,9 +241,6 @@ pub struct Array<T> {
 }
 
 impl<T: Copy> Array<T> {
-    /// Bytes that one vectorised store of a fill covers (AVX2): a fill retires one store for each.
-    const FILL_STORE_BYTES: usize = 32;
-
     /// Announces `data` to `memory`. The object's size is `spec.bytes`, which must not be below the data's.
     pub fn new<M: Memory>(memory: &mut M, spec: &ObjectSpec, data: Vec<T>) -> Self {
         debug_assert!(spec.bytes as usize >= std::mem::size_of_val(data.as_slice()));
@@ -136,10 +273,28 @@ impl<T: Copy> Array<T> {
 
     /// Overwrites all elements in address order.
     pub fn fill<M: Memory>(&mut self, memory: &mut M, value: T) {
-        for offset in (0..self.data.len() * size_of::<T>()).step_by(Self::FILL_STORE_BYTES) {
+        for offset in (0..self.data.len() * size_of::<T>()).step_by(STORE_BYTES) {
             memory.store(self.id, offset, AccessClass::Stream);
         }
         self.data.fill(value);
+    }
+
+    /// The object's name within the accessor, for elements that span several lines.
+    #[must_use]
+    pub fn id(&self) -> ObjectId {
+        self.id
+    }
+
+    /// Element `index` without announcing it, beside [`Memory::load_lines`].
+    #[inline(always)]
+    pub fn element(&self, index: usize) -> &T {
+        &self.data[index]
+    }
+
+    /// Element `index` without announcing it, beside [`Memory::store_lines`].
+    #[inline(always)]
+    pub fn element_mut(&mut self, index: usize) -> &mut T {
+        &mut self.data[index]
     }
 
     /// The data behind the array.

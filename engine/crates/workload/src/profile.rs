@@ -35,6 +35,13 @@ pub struct ObjectInfo {
     pub line_cv2: Option<f64>,
     /// Factor by which the squared variation of single elements grows when the graph doubles; 1 for positional objects.
     pub skew_growth: f64,
+    /// Whether each thread touches only its own equal part.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub partitioned: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl ObjectInfo {
@@ -59,6 +66,25 @@ pub struct SliceInfo {
     pub cpu_ns_per_op: f64,
     /// Loads and stores executed, cache hits included.
     pub accesses: u64,
+    /// Whether accesses other than streams are equally distributed throughout the phase.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub stationary: bool,
+}
+
+/// An object that appeared or went during the run; those there before the first phase are not listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllocationEvent {
+    /// Name of the object.
+    pub object: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The slice in which it happened.
+    pub slice: u32,
+    /// Operations of that slice done before.
+    pub ops: u64,
+    /// Whether it was freed, rather than allocated.
+    pub freed: bool,
 }
 
 /// The input graph as built.
@@ -111,6 +137,9 @@ pub struct Metadata {
     pub smaller: Option<SmallerRun>,
     /// Objects; the position is the number stored in the rows.
     pub objects: Vec<ObjectInfo>,
+    /// Allocations and frees during the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<AllocationEvent>,
     /// Slices; the position is the number stored in the rows.
     pub slices: Vec<SliceInfo>,
     /// Lines read from memory over the whole run, as the cache model counted them.

@@ -3,7 +3,7 @@
 use crate::cache::{CacheModel, LINE_BYTES, LINE_LIMIT, Writeback};
 use crate::class::AccessClass;
 use crate::memory::{Layout, Memory, ObjectId, ObjectSpec, Phase};
-use crate::profile::{Columns, ObjectInfo, PAGE_BYTES, SliceInfo};
+use crate::profile::{AllocationEvent, Columns, ObjectInfo, PAGE_BYTES, SliceInfo};
 
 const LINES_PER_PAGE: u32 = (PAGE_BYTES / LINE_BYTES) as u32;
 const CLASSES: usize = AccessClass::ALL.len();
@@ -48,12 +48,15 @@ pub struct Recorder {
     /// Cells of all pages, class by class, so that a class's cells lie together.
     cells: Vec<Cell>,
     pages: usize,
+    /// Pages for which there are cells; above `pages` where objects came during the run.
+    cell_pages: usize,
     ops_per_slice: u64,
     phase: Option<Phase>,
     ops: u64,
     accesses: u64,
     touched_objects: u32,
     slices: Vec<SliceInfo>,
+    events: Vec<AllocationEvent>,
     columns: Columns,
 }
 
@@ -62,6 +65,8 @@ pub struct Recorder {
 pub struct Recording {
     /// Objects in allocation order; `skew_growth` is left at 1.
     pub objects: Vec<ObjectInfo>,
+    /// Allocations and frees after the first phase began.
+    pub events: Vec<AllocationEvent>,
     /// Slices in order.
     pub slices: Vec<SliceInfo>,
     /// Rows.
@@ -83,12 +88,14 @@ impl Recorder {
             objects: Vec::new(),
             cells: Vec::new(),
             pages: 0,
+            cell_pages: 0,
             ops_per_slice: ops_per_slice.max(1),
             phase: None,
             ops: 0,
             accesses: 0,
             touched_objects: 0,
             slices: Vec::new(),
+            events: Vec::new(),
             columns: Columns::default(),
         }
     }
@@ -128,14 +135,49 @@ impl Recorder {
                 touch_order,
                 line_cv2: variation(&object.line_reads),
                 skew_growth: 1.0,
+                partitioned: object.spec.partitioned,
             });
         Recording {
             objects: objects.collect(),
+            events: self.events,
             slices: self.slices,
             columns: self.columns,
             llc_bytes: self.cache.llc_bytes(),
             total_reads: self.cache.fetched(),
             total_writebacks: self.cache.written_back(),
+        }
+    }
+
+    /// Makes cells for all pages; what the current slice counted stays.
+    fn reserve(&mut self) {
+        if self.pages <= self.cell_pages {
+            return;
+        }
+        let before = self.cell_pages;
+        // Objects that come during the run come in numbers, so there is room for more.
+        self.cell_pages = if self.phase.is_some() {
+            self.pages * 2
+        } else {
+            self.pages
+        };
+        let mut cells = vec![Cell::default(); self.cell_pages * CLASSES];
+        for class in 0..CLASSES {
+            let (from, to) = (class * before, class * self.cell_pages);
+            cells[to..to + before].copy_from_slice(&self.cells[from..from + before]);
+        }
+        self.cells = cells;
+    }
+
+    /// Notes that an object came or went during the run.
+    fn event(&mut self, number: usize, freed: bool) {
+        if self.phase.is_some() {
+            self.events.push(AllocationEvent {
+                object: self.objects[number].spec.name.to_owned(),
+                bytes: self.objects[number].spec.bytes,
+                slice: self.slices.len() as u32,
+                ops: self.ops,
+                freed,
+            });
         }
     }
 
@@ -150,7 +192,7 @@ impl Recorder {
             let first_page = (object.first_line / LINES_PER_PAGE) as usize;
             let pages = object.spec.bytes.div_ceil(PAGE_BYTES) as usize;
             for class in 0..CLASSES {
-                let start = class * self.pages + first_page;
+                let start = class * self.cell_pages + first_page;
                 for (page, cell) in self.cells[start..start + pages].iter_mut().enumerate() {
                     if *cell == Cell::default() {
                         continue;
@@ -174,6 +216,7 @@ impl Recorder {
             ops: self.ops,
             cpu_ns_per_op: phase.cpu_ns_per_op,
             accesses: self.accesses,
+            stationary: phase.stationary,
         });
         self.ops = 0;
         self.accesses = 0;
@@ -181,7 +224,7 @@ impl Recorder {
 
     #[inline(always)]
     fn cell(&mut self, line: u32, class: AccessClass) -> &mut Cell {
-        &mut self.cells[class as usize * self.pages + (line / LINES_PER_PAGE) as usize]
+        &mut self.cells[class as usize * self.cell_pages + (line / LINES_PER_PAGE) as usize]
     }
 
     /// An access to another line than the object's last one (or the first store to that).
@@ -213,6 +256,8 @@ impl Recorder {
 }
 
 impl Memory for Recorder {
+    const ADDRESSES_ONLY: bool = true;
+
     fn allocate(&mut self, spec: &ObjectSpec) -> ObjectId {
         let number = self.objects.len();
         let pages = spec.bytes.div_ceil(PAGE_BYTES) as usize;
@@ -221,9 +266,8 @@ impl Memory for Recorder {
             (self.pages + pages) as u64 * u64::from(LINES_PER_PAGE) < u64::from(LINE_LIMIT),
             "the recorder addresses 16 GiB; requests above are refused before"
         );
-        assert!(self.columns.is_empty(), "kernels allocate before their first phase");
         self.pages += pages;
-        self.cells = vec![Cell::default(); self.pages * CLASSES];
+        self.reserve();
         let counted = if spec.layout == Layout::Vertices {
             spec.bytes.div_ceil(LINE_BYTES) as usize
         } else {
@@ -239,7 +283,12 @@ impl Memory for Recorder {
             line_reads: vec![0; counted],
             touched: None,
         });
+        self.event(number, false);
         ObjectId(number as u16)
+    }
+
+    fn free(&mut self, object: ObjectId) {
+        self.event(object.0 as usize, true);
     }
 
     #[inline(always)]

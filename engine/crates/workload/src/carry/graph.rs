@@ -15,7 +15,7 @@ use crate::profile::{GraphInfo, Metadata, ObjectInfo, Profile};
 /// Scales whose address ranges make sense: 2^36 vertices with degree 16 are 4 TB of neighbours.
 const MOST_SCALE: u32 = 36;
 
-pub(super) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, CarryError> {
+pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, CarryError> {
     let metadata = &profile.metadata;
     let (Some((kind, recorded_scale, degree)), Some(graph)) = (metadata.request.graph_input(), &metadata.graph) else {
         return Err(CarryError(format!(
@@ -23,7 +23,8 @@ pub(super) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             metadata.request.kernel()
         )));
     };
-    let scale = spec.scale.unwrap_or(recorded_scale);
+    let scale = spec.size("scale").unwrap_or(recorded_scale.into());
+    let scale = u32::try_from(scale).unwrap_or(u32::MAX);
     if !(recorded_scale..=MOST_SCALE).contains(&scale) {
         let near = scale.clamp(recorded_scale, MOST_SCALE);
         return Err(CarryError(format!(
@@ -65,7 +66,7 @@ pub(super) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
     }
     let factor = |unit: Unit| match unit {
         Unit::Vertices => factor_of(graph.vertices, target.vertices),
-        Unit::Edges | Unit::Updates => factor_of(graph.edges, target.edges),
+        Unit::Edges | Unit::Updates | Unit::Operations => factor_of(graph.edges, target.edges),
     };
     let carried_bytes: u64 = growths.iter().map(|growth| growth.bytes).sum();
     let corrections = corrections(

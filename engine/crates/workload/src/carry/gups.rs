@@ -3,16 +3,16 @@
 use super::bins::bin_count;
 use super::rows::{Stream, streams};
 use super::{CarryError, CarrySpec, Replay, ReplayObject, ReplaySlice, ReplayStream};
-use crate::kernels::gups::{Move, Shape, phase_name};
+use crate::kernels::gups::{Move, Shape, phase_name, read_moves};
 use crate::profile::{PAGE_BYTES, Profile};
-use crate::record::GupsRequest;
 
 /// How far the ratio of hot bytes to table bytes may be off, from rounding to whole elements and pages.
 const RATIO_TOLERANCE: f64 = 1e-3;
 
-pub(super) fn carry(profile: &Profile, request: &GupsRequest, spec: &CarrySpec) -> Result<Replay, CarryError> {
-    let recorded = request.shape();
-    let table_bytes = spec.table_bytes.unwrap_or(recorded.table_bytes);
+pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, CarryError> {
+    let values = profile.metadata.request.values();
+    let recorded = Shape::of(values);
+    let table_bytes = spec.size("table_bytes").unwrap_or(recorded.table_bytes);
     if table_bytes < recorded.table_bytes {
         return Err(CarryError(format!(
             "carry.table_bytes is {table_bytes}, less than the {0} bytes that were recorded; the nearest is {0}",
@@ -21,7 +21,7 @@ pub(super) fn carry(profile: &Profile, request: &GupsRequest, spec: &CarrySpec) 
     }
     let factor = table_bytes as f64 / recorded.table_bytes as f64;
     let kept_hot_bytes = (recorded.hot_bytes as f64 * factor).round() as u64;
-    let hot_bytes = spec.hot_bytes.unwrap_or(kept_hot_bytes);
+    let hot_bytes = spec.size("hot_bytes").unwrap_or(kept_hot_bytes);
     if (hot_bytes as f64 / kept_hot_bytes as f64 - 1.0).abs() > RATIO_TOLERANCE {
         return Err(CarryError(format!(
             "carry.hot_bytes is {hot_bytes}, but the recorded hot part is {} of {} bytes and its share is kept; the nearest is \
@@ -34,7 +34,7 @@ pub(super) fn carry(profile: &Profile, request: &GupsRequest, spec: &CarrySpec) 
         hot_bytes,
         ..recorded.clone()
     };
-    let moves = request.moves();
+    let moves = read_moves(values).map_err(|error| CarryError(format!("record.{} {}", error.name, error.text)))?;
     let bins = bin_count(u32::MAX, table_bytes.div_ceil(spec.page_bytes));
     let all = streams(profile);
     let mut slices = Vec::new();
@@ -73,7 +73,7 @@ pub(super) fn carry(profile: &Profile, request: &GupsRequest, spec: &CarrySpec) 
         format!(
             "Recorded by running {} updates on a table of {} bytes with {} hot; replayed on {table_bytes} bytes with {hot_bytes} \
              hot, in {} private regions, and {factor:.2} times the updates.",
-            request.updates, recorded.table_bytes, recorded.hot_bytes, recorded.threads
+            values.int("updates"), recorded.table_bytes, recorded.hot_bytes, recorded.threads
         ),
         format!(
             "All ratios are kept, hot-set moves happen after the same share of the updates, and reads per update stay as \

@@ -67,7 +67,8 @@ pub fn size_notes(
     let mean_degree = graph.edges as f64 / graph.vertices as f64;
     let levels_apart = f64::from(scale - recorded_scale) / mean_degree.log2();
     let off = (levels_apart - levels_apart.round()).abs();
-    if matches!(&metadata.request, RecordRequest::Bc(request) if request.graph == GraphKind::Uniform) && off > 0.1 {
+    let levels = metadata.request.definition().graph.is_some_and(|traits| traits.levels);
+    if levels && matches!(metadata.request.graph_input(), Some((GraphKind::Uniform, ..))) && off > 0.1 {
         let period = mean_degree.log2();
         let alike = f64::from(scale) - period * (f64::from(scale - recorded_scale) / period).round();
         notes.push(format!(

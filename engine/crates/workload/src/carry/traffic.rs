@@ -10,9 +10,6 @@ use crate::profile::{GraphInfo, Metadata};
 /// Below so many misses for each access the model says nothing: the cache holds nearly the whole array.
 const LEAST_MISSES: f64 = 0.02;
 
-/// Arrays from which every edge of a phase gathers one entry, so that vertices are accessed as often as they have edges.
-const GATHERED: [(&str, &str); 2] = [("iteration", "contributions"), ("forward", "depths")];
-
 /// The reads of one gathered array over all phases of a kind.
 #[derive(Debug)]
 pub struct Correction {
@@ -114,5 +111,11 @@ pub fn corrections(
             factor: (there / here).min(1f64.max(recorded_per_edge) / recorded_per_edge),
         })
     };
-    GATHERED.into_iter().filter_map(correction).collect()
+    // What each edge of a phase gathers one entry from: there vertices are accessed as often as they have edges.
+    let gathered = metadata
+        .request
+        .definition()
+        .graph
+        .map_or(&[][..], |traits| traits.gathered);
+    gathered.iter().copied().filter_map(correction).collect()
 }

@@ -3,9 +3,12 @@
 use tiertune_policy::CounterRng;
 
 use super::GraphObject;
+use super::graph::{DEGREE, GRAPH, GraphProgram, SCALE, SEED};
 use crate::class::AccessClass;
 use crate::graph::Graph;
+use crate::kernel::{Check, GraphTraits};
 use crate::memory::{Array, Layout, Memory, Phase, Unit};
+use crate::parameter::{Default, Parameter, Values};
 
 /// What one operation is.
 pub const OP_MEANING: &str = "one edge examined (forward or backward), or one vertex entry set up or normalised";
@@ -74,6 +77,98 @@ pub const OBJECTS: [GraphObject; 8] = [
     vertex_array("deltas", 4, |vertices, _| 4 * vertices),
 ];
 
+/// Betweenness centrality.
+#[derive(Debug)]
+pub struct Bc;
+
+impl GraphProgram for Bc {
+    const NAME: &'static str = "bc";
+    const SUMMARY: &'static str = "betweenness centrality (Brandes) from a few sources";
+    const SOURCE: &'static str = "GAPBS bc";
+    const OP_MEANING: &'static str = OP_MEANING;
+    const PARAMETERS: &'static [Parameter] = &[
+        GRAPH,
+        SCALE,
+        DEGREE,
+        Parameter::int("sources", 1, 1024, "source vertices").or(Default::Int(1)),
+        SEED,
+    ];
+    const CLASSES: &'static [AccessClass] = &[
+        AccessClass::Random,
+        AccessClass::Gather,
+        AccessClass::Update,
+        AccessClass::Stream,
+    ];
+    const TRAITS: &'static GraphTraits = &GraphTraits {
+        objects: &OBJECTS,
+        gathered: &[("forward", "depths")],
+        levels: true,
+    };
+
+    type Output = Vec<f32>;
+
+    fn passes(values: &Values) -> u64 {
+        2 * values.int("sources")
+    }
+
+    fn run_on<M: Memory>(memory: &mut M, graph: Graph, values: &Values) -> Vec<f32> {
+        let sources = pick_sources(&graph, values.int("sources") as u32, values.int("seed"));
+        run(memory, graph, &sources)
+    }
+
+    fn verify_on(graph: &Graph, values: &Values, scores: &Vec<f32>) -> Vec<Check> {
+        let sources = pick_sources(graph, values.int("sources") as u32, values.int("seed"));
+        let expected = reference(graph, &sources);
+        let worst = scores
+            .iter()
+            .zip(&expected)
+            .map(|(found, expected)| (f64::from(*found) - expected).abs())
+            .fold(0.0, f64::max);
+        // Scores are single precision and at most 1; their sums lose a few more bits.
+        let detail = format!("largest difference {worst:.1e} of scores up to 1");
+        vec![Check::new("scores", worst < 1e-3, detail)]
+    }
+}
+
+/// Scores by Brandes' recursion in doubles with one list of vertices by distance, scaled so that the largest is 1.
+fn reference(graph: &Graph, sources: &[u32]) -> Vec<f64> {
+    let n = graph.vertices();
+    let mut scores = vec![0f64; n];
+    for source in sources {
+        let (mut distance, mut paths, mut share) = (vec![u32::MAX; n], vec![0f64; n], vec![0f64; n]);
+        let mut order = vec![*source];
+        (distance[*source as usize], paths[*source as usize]) = (0, 1.0);
+        let mut next = 0;
+        while next < order.len() {
+            let u = order[next] as usize;
+            next += 1;
+            for v in graph.list(u) {
+                let v = *v as usize;
+                if distance[v] == u32::MAX {
+                    distance[v] = distance[u] + 1;
+                    order.push(v as u32);
+                }
+                if distance[v] == distance[u] + 1 {
+                    paths[v] += paths[u];
+                }
+            }
+        }
+        for u in order.iter().rev().map(|u| *u as usize) {
+            for v in graph.list(u).iter().map(|v| *v as usize) {
+                if distance[v] == distance[u] + 1 {
+                    share[u] += paths[u] / paths[v] * (1.0 + share[v]);
+                }
+            }
+            scores[u] += share[u];
+        }
+    }
+    let largest = scores.iter().copied().fold(0.0, f64::max);
+    if largest > 0.0 {
+        scores.iter_mut().for_each(|score| *score /= largest);
+    }
+    scores
+}
+
 /// The sources that GAPBS' picker would take: uniform over vertices that have an edge, repeats allowed.
 #[must_use]
 pub fn pick_sources(graph: &Graph, count: u32, seed: u64) -> Vec<u32> {
@@ -104,12 +199,7 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
     let mut deltas = Array::new(memory, &spec(DELTAS), vec![0f32; vertices]);
 
     for (turn, source) in sources.iter().enumerate() {
-        memory.phase(Phase {
-            name: "clear".to_owned(),
-            unit: Unit::Vertices,
-            cpu_ns_per_op: CLEAR_NS,
-            divisible: false,
-        });
+        memory.phase(Phase::new("clear", Unit::Vertices, CLEAR_NS).whole());
         if turn == 0 {
             scores.fill(memory, 0.0);
         }
@@ -127,12 +217,7 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
         let mut tail = 1;
         while levels[levels.len() - 2] < tail {
             let depth = levels.len() as i32 - 1;
-            memory.phase(Phase {
-                name: format!("forward {depth}"),
-                unit: Unit::Edges,
-                cpu_ns_per_op: FORWARD_NS,
-                divisible: true,
-            });
+            memory.phase(Phase::new(format!("forward {depth}"), Unit::Edges, FORWARD_NS));
             for position in levels[levels.len() - 2]..levels[levels.len() - 1] {
                 let u = queue.load(memory, position, AccessClass::Stream) as usize;
                 let list = List::of(memory, &index, u);
@@ -159,23 +244,13 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
             levels.push(tail);
         }
 
-        memory.phase(Phase {
-            name: "clear".to_owned(),
-            unit: Unit::Vertices,
-            cpu_ns_per_op: CLEAR_NS,
-            divisible: false,
-        });
+        memory.phase(Phase::new("clear", Unit::Vertices, CLEAR_NS).whole());
         deltas.fill(memory, 0.0);
         memory.ops(vertices as u64);
         // The last entry of `levels` closes an empty level. As in GAPBS, the deepest vertices are walked too.
         for level in (0..levels.len() - 2).rev() {
             let name = format!("backward {}", level + 1);
-            memory.phase(Phase {
-                name,
-                unit: Unit::Edges,
-                cpu_ns_per_op: BACKWARD_NS,
-                divisible: true,
-            });
+            memory.phase(Phase::new(name, Unit::Edges, BACKWARD_NS));
             for position in levels[level]..levels[level + 1] {
                 let u = queue.load(memory, position, AccessClass::Stream) as usize;
                 let list = List::of(memory, &index, u);
@@ -198,12 +273,7 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
         }
     }
 
-    memory.phase(Phase {
-        name: "normalise".to_owned(),
-        unit: Unit::Vertices,
-        cpu_ns_per_op: NORMALISE_NS,
-        divisible: false,
-    });
+    memory.phase(Phase::new("normalise", Unit::Vertices, NORMALISE_NS).whole());
     let mut largest = 0f32;
     for vertex in 0..vertices {
         largest = largest.max(scores.load(memory, vertex, AccessClass::Stream));

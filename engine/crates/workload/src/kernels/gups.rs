@@ -1,9 +1,14 @@
 //! Random updates of a table with a hot set that moves, as HeMem's `gups-hotset-move`.
 
+use serde::Deserialize;
 use tiertune_policy::CounterRng;
 
 use crate::class::AccessClass;
-use crate::memory::{Layout, Memory, ObjectSpec, Phase, Unit};
+use crate::kernel::{Check, Program};
+use crate::memory::{Memory, ObjectSpec, Phase, Unit};
+use crate::parameter::{Default, Parameter, ParameterError, Values, within};
+use crate::profile::Profile;
+use crate::{CarryError, CarrySpec, Replay};
 
 /// What one operation is.
 pub const OP_MEANING: &str = "one update (a load, an addition and a store)";
@@ -14,6 +19,172 @@ pub const UPDATE_NS: f64 = 11.2;
 
 /// Bytes per element, as in HeMem.
 pub const ELEMENT_BYTES: u64 = 8;
+
+/// Most of a table that is recorded.
+const MOST_RECORDED_BYTES: u64 = 8 << 30;
+/// Elements of the table that are backed while recording.
+const RECORDED_BACKING: usize = 1 << 10;
+/// Part of the hot set that HeMem replaces.
+const HEMEM_TURNOVER: f64 = 0.25;
+const MOST_MOVES: usize = 64;
+
+fn table(bytes: u64) -> ObjectSpec {
+    ObjectSpec::new("table", bytes, ELEMENT_BYTES as u32)
+        .built()
+        .partitioned()
+}
+
+/// Random updates with a hot set.
+#[derive(Debug)]
+pub struct Gups;
+
+impl Program for Gups {
+    const NAME: &'static str = "gups";
+    const FAMILY: &'static str = "gups";
+    const SUMMARY: &'static str = "random updates of a table with a hot set that moves";
+    const SOURCE: &'static str = "HeMem's gups-hotset-move";
+    const OP_MEANING: &'static str = OP_MEANING;
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter::bytes("table_bytes", 1 << 20, 1 << 46, "table that is updated").carried(),
+        Parameter::bytes(
+            "hot_bytes",
+            8,
+            1 << 46,
+            "hot part of the table, of all threads together",
+        )
+        .carried(),
+        Parameter::real("hot_share", 0.0, 1.0, "share of the updates that go to the hot part").or(Default::Real(0.9)),
+        Parameter::int("updates", 1, 10_000_000_000_000, "updates of all threads together"),
+        Parameter::new(
+            "moves",
+            crate::parameter::Kind::Other,
+            "how often a quarter of the hot part moves on, evenly spaced; or a list of {at_update, share}",
+        )
+        .or(Default::Int(0)),
+        Parameter::int("threads", 1, 256, "threads, each with its own part of the table").or(Default::Int(12)),
+        Parameter::int("seed", 0, u64::MAX, "seed of the updates").or(Default::Int(1)),
+    ];
+    const CLASSES: &'static [AccessClass] = &[AccessClass::Update];
+
+    type Output = Vec<u64>;
+
+    fn objects(values: &Values) -> Vec<ObjectSpec> {
+        vec![table(values.int("table_bytes"))]
+    }
+
+    fn run<M: Memory>(memory: &mut M, values: &Values) -> Vec<u64> {
+        let shape = Shape::of(values);
+        let backed = if M::ADDRESSES_ONLY {
+            RECORDED_BACKING
+        } else {
+            ((shape.table_bytes / ELEMENT_BYTES) as usize).next_power_of_two()
+        };
+        let moves = read_moves(values).unwrap_or_default();
+        run(
+            memory,
+            &shape,
+            values.int("updates"),
+            &moves,
+            values.int("seed"),
+            backed,
+        )
+    }
+
+    fn verify(values: &Values, table: &Vec<u64>) -> Vec<Check> {
+        let (found, asked) = (table.iter().sum::<u64>(), values.int("updates"));
+        vec![Check::new(
+            "updates",
+            found == asked,
+            format!("{found} in the table, {asked} asked for"),
+        )]
+    }
+
+    fn check(values: &Values) -> Result<(), ParameterError> {
+        within(
+            "hot_bytes",
+            values.int("hot_bytes"),
+            values.int("threads") * ELEMENT_BYTES,
+            values.int("table_bytes"),
+        )?;
+        let moves = read_moves(values)?;
+        if moves.len() > MOST_MOVES {
+            let text = format!("asks for {} moves, the most is {MOST_MOVES}", moves.len());
+            return Err(ParameterError::new("moves", text));
+        }
+        if moves.windows(2).any(|pair| pair[0].at_update >= pair[1].at_update) {
+            return Err(ParameterError::new(
+                "moves",
+                "must be in rising order of at_update".to_owned(),
+            ));
+        }
+        for step in &moves {
+            within("moves.at_update", step.at_update, 1, values.int("updates") - 1)?;
+            if !(step.share > 0.0 && step.share <= 1.0) {
+                let text = format!("is {}, it must be above 0 and at most 1", step.share);
+                return Err(ParameterError::new("moves.share", text));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_recording(values: &Values) -> Result<(), ParameterError> {
+        within("table_bytes", values.int("table_bytes"), 1 << 20, MOST_RECORDED_BYTES)?;
+        within("updates", values.int("updates"), 1, 10_000_000_000)
+    }
+
+    fn ops(values: &Values) -> u64 {
+        values.int("updates")
+    }
+
+    fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, CarryError> {
+        crate::carry::gups::carry(profile, spec)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HotMove {
+    at_update: u64,
+    #[serde(default = "hemem_turnover")]
+    share: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Moves {
+    Count(u32),
+    List(Vec<HotMove>),
+}
+
+fn hemem_turnover() -> f64 {
+    HEMEM_TURNOVER
+}
+
+/// The moves that the parameters ask for: so many evenly spaced, or those of a list.
+pub(crate) fn read_moves(values: &Values) -> Result<Vec<Move>, ParameterError> {
+    let given = values.other("moves");
+    let moves: Moves = serde_json::from_value(given.clone()).map_err(|_| {
+        let text = format!("is {given}, it must be a number of moves or a list of mappings with at_update and share");
+        ParameterError::new("moves", text)
+    })?;
+    let updates = u128::from(values.int("updates"));
+    Ok(match moves {
+        Moves::Count(count) => (1..=u64::from(count))
+            .take(MOST_MOVES + 1)
+            .map(|turn| Move {
+                at_update: (updates * u128::from(turn) / (u128::from(count) + 1)) as u64,
+                share: HEMEM_TURNOVER,
+            })
+            .collect(),
+        Moves::List(list) => list
+            .iter()
+            .map(|step| Move {
+                at_update: step.at_update,
+                share: step.share,
+            })
+            .collect(),
+    })
+}
 
 /// A shift of every thread's hot set.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,6 +209,17 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// The shape that the parameters ask for.
+    #[must_use]
+    pub fn of(values: &Values) -> Self {
+        Self {
+            table_bytes: values.int("table_bytes"),
+            hot_bytes: values.int("hot_bytes"),
+            hot_share: values.real("hot_share"),
+            threads: values.int("threads") as u32,
+        }
+    }
+
     /// Elements of one thread's region.
     #[must_use]
     pub fn region(&self) -> u64 {
@@ -98,19 +280,11 @@ pub fn run<M: Memory>(
     seed: u64,
     backed_elements: usize,
 ) -> Vec<u64> {
-    let spec = ObjectSpec {
-        name: "table",
-        bytes: shape.table_bytes,
-        element_bytes: ELEMENT_BYTES as u32,
-        layout: Layout::Positional,
-        sweeps: false,
-        built: true,
-    };
     assert!(
         backed_elements.is_power_of_two(),
         "{backed_elements} is not a power of two"
     );
-    let object = memory.allocate(&spec);
+    let object = memory.allocate(&table(shape.table_bytes));
     let mut table = vec![0u64; backed_elements];
     let (region, hot) = (shape.region(), shape.hot());
     let threads = u64::from(shape.threads);
@@ -119,12 +293,7 @@ pub fn run<M: Memory>(
     for phase in 0..=moves.len() {
         let until = moves.get(phase).map_or(updates, |step| step.at_update.min(updates));
         let start = shape.hot_start(&moves[..phase]);
-        memory.phase(Phase {
-            name: phase_name(phase),
-            unit: Unit::Updates,
-            cpu_ns_per_op: UPDATE_NS,
-            divisible: true,
-        });
+        memory.phase(Phase::new(phase_name(phase), Unit::Updates, UPDATE_NS).stationary());
         let mut thread = (done % threads) as usize;
         while done < until {
             let rng = &mut rngs[thread];

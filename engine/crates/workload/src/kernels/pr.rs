@@ -1,9 +1,12 @@
 //! PageRank as GAPBS' `pr`: Gauss-Seidel pull with an array of contributions.
 
 use super::GraphObject;
+use super::graph::{DEGREE, GRAPH, GraphProgram, SCALE, SEED};
 use crate::class::AccessClass;
 use crate::graph::Graph;
+use crate::kernel::{Check, GraphTraits};
 use crate::memory::{Array, Layout, Memory, Phase, Unit};
+use crate::parameter::{Parameter, Values};
 
 /// What one operation is.
 pub const OP_MEANING: &str = "one edge gathered, or one vertex entry set up";
@@ -47,6 +50,69 @@ pub const OBJECTS: [GraphObject; 4] = [
     },
 ];
 
+/// PageRank.
+#[derive(Debug)]
+pub struct Pr;
+
+impl GraphProgram for Pr {
+    const NAME: &'static str = "pr";
+    const SUMMARY: &'static str = "PageRank, pulling, without an early stop";
+    const SOURCE: &'static str = "GAPBS pr";
+    const OP_MEANING: &'static str = OP_MEANING;
+    const PARAMETERS: &'static [Parameter] = &[
+        GRAPH,
+        SCALE,
+        DEGREE,
+        Parameter::int("iterations", 1, 1000, "sweeps over all edges"),
+        SEED,
+    ];
+    const CLASSES: &'static [AccessClass] = &[AccessClass::Gather, AccessClass::Stream];
+    const TRAITS: &'static GraphTraits = &GraphTraits {
+        objects: &OBJECTS,
+        gathered: &[("iteration", "contributions")],
+        levels: false,
+    };
+
+    type Output = Vec<f32>;
+
+    fn passes(values: &Values) -> u64 {
+        values.int("iterations")
+    }
+
+    fn run_on<M: Memory>(memory: &mut M, graph: Graph, values: &Values) -> Vec<f32> {
+        run(memory, graph, values.int("iterations") as u32)
+    }
+
+    fn verify_on(graph: &Graph, values: &Values, scores: &Vec<f32>) -> Vec<Check> {
+        // What is not handed out: the damped share of vertices without edges, and what has not converged yet.
+        let n = graph.vertices() as f64;
+        let isolated = graph.info().isolated as f64 / n;
+        let sum: f64 = scores.iter().map(|score| f64::from(*score)).sum();
+        let expected = 1.0 - f64::from(DAMPING) * isolated;
+        let left = f64::from(DAMPING).powf(values.int("iterations") as f64) + 1e-3;
+        // One more sweep changes little if the scores are those of the graph.
+        let share = |u: u32| f64::from(scores[u as usize]) / graph.degree(u as usize) as f64;
+        let change: f64 = (0..graph.vertices())
+            .map(|v| {
+                let incoming: f64 = graph.list(v).iter().map(|u| share(*u)).sum();
+                ((1.0 - f64::from(DAMPING)) / n + f64::from(DAMPING) * incoming - f64::from(scores[v])).abs()
+            })
+            .sum();
+        vec![
+            Check::new(
+                "sum",
+                (sum - expected).abs() < left,
+                format!("{sum:.6} against {expected:.6}"),
+            ),
+            Check::new(
+                "fixed point",
+                change < left,
+                format!("one more sweep changes {change:.2e} in all"),
+            ),
+        ]
+    }
+}
+
 /// Runs that many iterations and returns the scores.
 pub fn run<M: Memory>(memory: &mut M, graph: Graph, iterations: u32) -> Vec<f32> {
     let (vertices, edges) = (graph.vertices(), graph.neighbours.len());
@@ -58,12 +124,7 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, iterations: u32) -> Vec<f32>
     let first_score = 1.0 / vertices as f32;
     let base_score = (1.0 - DAMPING) / vertices as f32;
 
-    memory.phase(Phase {
-        name: "set up".to_owned(),
-        unit: Unit::Vertices,
-        cpu_ns_per_op: SETUP_NS,
-        divisible: false,
-    });
+    memory.phase(Phase::new("set up", Unit::Vertices, SETUP_NS).whole());
     scores.fill(memory, first_score);
     let mut start = index.load(memory, 0, AccessClass::Stream);
     for vertex in 0..vertices {
@@ -75,12 +136,7 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, iterations: u32) -> Vec<f32>
 
     for iteration in 1..=iterations {
         let name = format!("iteration {iteration}");
-        memory.phase(Phase {
-            name,
-            unit: Unit::Edges,
-            cpu_ns_per_op: ITERATION_NS,
-            divisible: true,
-        });
+        memory.phase(Phase::new(name, Unit::Edges, ITERATION_NS));
         let mut start = index.load(memory, 0, AccessClass::Stream) as usize;
         for vertex in 0..vertices {
             let end = index.load(memory, vertex + 1, AccessClass::Stream) as usize;

@@ -1,0 +1,186 @@
+//! What kernels on graphs have in common: parameters, input, and how they are recorded.
+
+use super::GraphObject;
+use crate::class::AccessClass;
+use crate::graph::{Graph, GraphKind};
+use crate::kernel::{Check, GraphTraits, Metric, Program};
+use crate::law::expected_edges;
+use crate::memory::{Layout, Memory, ObjectSpec};
+use crate::parameter::{Default, Parameter, ParameterError, Values, within};
+use crate::profile::{GraphInfo, Profile, SmallerRun};
+use crate::record::{RecordRequest, WORK_SLICES, assemble};
+use crate::recorder::{Recorder, Recording};
+use crate::request::LEAST_LLC_BYTES;
+
+/// Scales of recorded graphs.
+const SCALES: (u64, u64) = (10, 24);
+/// Most undirected edges that are recorded: what scale 24 with degree 16 has, about 8 GB while building.
+const MOST_EDGES: u64 = 16 << SCALES.1;
+/// The graph that measures how skew grows is smaller by this many doublings.
+const SMALLER_BY: u32 = 2;
+
+/// Which random graph.
+pub const GRAPH: Parameter = Parameter::word("graph", "a kind of graph", &GraphKind::NAMES, "which random graph");
+/// Size of the graph.
+pub const SCALE: Parameter = Parameter::int("scale", 4, 31, "the graph has 2^scale vertices").carried();
+/// Edges.
+pub const DEGREE: Parameter = Parameter::int(
+    "degree",
+    1,
+    16_384,
+    "undirected edges per vertex before duplicates are removed",
+)
+.or(Default::Int(16));
+/// Seed.
+pub const SEED: Parameter =
+    Parameter::int("seed", 0, u64::MAX, "seed of the graph and of what is drawn from it").or(Default::Int(1));
+
+/// Graph, scale and degree.
+#[must_use]
+pub fn input(values: &Values) -> (GraphKind, u32, u32) {
+    let kind = GraphKind::named(values.word("graph"));
+    (kind, values.int("scale") as u32, values.int("degree") as u32)
+}
+
+/// A kernel on a generated graph; see [`Program`] for what is not explained here.
+pub trait GraphProgram {
+    /// As in [`Program`].
+    const NAME: &'static str;
+    /// As in [`Program`].
+    const FAMILY: &'static str = "gapbs";
+    /// As in [`Program`].
+    const SUMMARY: &'static str;
+    /// As in [`Program`].
+    const SOURCE: &'static str;
+    /// As in [`Program`].
+    const OP_MEANING: &'static str;
+    /// [`GRAPH`], [`SCALE`], [`DEGREE`], the kernel's own, [`SEED`].
+    const PARAMETERS: &'static [Parameter];
+    /// As in [`Program`].
+    const CLASSES: &'static [AccessClass];
+    /// As in [`Program`].
+    const METRICS: &'static [Metric] = &[];
+    /// Objects, and what carrying needs to know.
+    const TRAITS: &'static GraphTraits;
+
+    /// What a run computes.
+    type Output;
+
+    /// Times that a run goes over all stored edges, about.
+    fn passes(values: &Values) -> u64;
+
+    /// Runs on a graph that is built already.
+    fn run_on<M: Memory>(memory: &mut M, graph: Graph, values: &Values) -> Self::Output;
+
+    /// As in [`Program`].
+    fn report(_values: &Values, _output: &Self::Output) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+
+    /// Compares a result with a plain reference on the same graph.
+    fn verify_on(graph: &Graph, values: &Values, output: &Self::Output) -> Vec<Check>;
+}
+
+/// The graph that the parameters describe.
+#[must_use]
+pub fn build(values: &Values) -> Graph {
+    let (kind, scale, degree) = input(values);
+    Graph::generate(kind, scale, degree, values.int("seed"))
+}
+
+impl<P: GraphProgram> Program for P {
+    const NAME: &'static str = P::NAME;
+    const FAMILY: &'static str = P::FAMILY;
+    const SUMMARY: &'static str = P::SUMMARY;
+    const SOURCE: &'static str = P::SOURCE;
+    const OP_MEANING: &'static str = P::OP_MEANING;
+    const PARAMETERS: &'static [Parameter] = P::PARAMETERS;
+    const CLASSES: &'static [AccessClass] = P::CLASSES;
+    const METRICS: &'static [Metric] = P::METRICS;
+    const GRAPH: Option<&'static GraphTraits> = Some(P::TRAITS);
+
+    type Output = P::Output;
+
+    fn objects(values: &Values) -> Vec<ObjectSpec> {
+        let (kind, scale, degree) = input(values);
+        // Sizes asked for may be beyond any machine; the carry itself refuses those.
+        let scale = scale.min(40);
+        let edges = expected_edges(kind, scale, degree).round() as u64;
+        let spec = |object: &GraphObject| object.spec(1 << scale, edges);
+        P::TRAITS.objects.iter().map(spec).collect()
+    }
+
+    fn run<M: Memory>(memory: &mut M, values: &Values) -> P::Output {
+        P::run_on(memory, build(values), values)
+    }
+
+    fn report(values: &Values, output: &P::Output) -> Vec<(&'static str, f64)> {
+        P::report(values, output)
+    }
+
+    fn verify(values: &Values, output: &P::Output) -> Vec<Check> {
+        P::verify_on(&build(values), values, output)
+    }
+
+    fn check_recording(values: &Values) -> Result<(), ParameterError> {
+        let scale = values.int("scale");
+        if scale > SCALES.1 {
+            let text = format!(
+                "is {scale}, which would not fit in memory; the largest graph that is recorded has scale {} (carry.scale may be \
+                 larger)",
+                SCALES.1
+            );
+            return Err(ParameterError::new("scale", text));
+        }
+        within("scale", scale, SCALES.0, SCALES.1)?;
+        within("degree", values.int("degree"), 1, MOST_EDGES >> scale)
+    }
+
+    fn ops(values: &Values) -> u64 {
+        let (kind, scale, degree) = input(values);
+        P::passes(values) * expected_edges(kind, scale, degree) as u64
+    }
+
+    fn record(request: &RecordRequest) -> Profile {
+        let values = request.values();
+        let (info, mut recording) = record_on::<P>(values, request.llc_bytes());
+        // A quarter of the graph with a quarter of the cache shows how skew grows with the graph.
+        let scale = values.int("scale") as u32 - SMALLER_BY;
+        let llc_bytes = (request.llc_bytes() >> SMALLER_BY).max(LEAST_LLC_BYTES);
+        let (smaller_info, smaller) = record_on::<P>(&values.clone().with("scale", scale.into()), llc_bytes);
+        for (object, small) in recording.objects.iter_mut().zip(&smaller.objects) {
+            let ratio = match (object.layout, object.line_cv2, small.line_cv2) {
+                (Layout::Vertices, Some(large), Some(small)) if small > 0.0 => large / small,
+                (Layout::Lists, _, _) => mean_list(&info) / mean_list(&smaller_info),
+                _ => 1.0,
+            };
+            object.skew_growth = ratio.powf(1.0 / f64::from(SMALLER_BY));
+        }
+        let ops: u64 = smaller.slices.iter().map(|slice| slice.ops).sum();
+        let smaller_run = SmallerRun {
+            scale,
+            graph: smaller_info,
+            llc_bytes: smaller.llc_bytes,
+            reads_per_op: smaller.total_reads as f64 / ops as f64,
+            writebacks_per_op: smaller.total_writebacks as f64 / ops as f64,
+        };
+        assemble(request, recording, Some(info), Some(smaller_run))
+    }
+
+    fn carry(profile: &Profile, spec: &crate::CarrySpec) -> Result<crate::Replay, crate::CarryError> {
+        crate::carry::graph::carry(profile, spec)
+    }
+}
+
+/// Length of the list in which an edge lies, averaged over edges: mean degree * (1 + CV^2).
+fn mean_list(info: &GraphInfo) -> f64 {
+    info.edges as f64 / info.vertices as f64 * (1.0 + info.degree_cv2)
+}
+
+fn record_on<P: GraphProgram>(values: &Values, llc_bytes: u64) -> (GraphInfo, Recording) {
+    let graph = build(values);
+    let info = graph.info();
+    let mut recorder = Recorder::new(llc_bytes, (P::passes(values) * info.edges).div_ceil(WORK_SLICES));
+    P::run_on(&mut recorder, graph, values);
+    (info, recorder.finish())
+}
