@@ -18,7 +18,8 @@ from tiertune.nearest import nearest
 from tiertune.spaces.definition import Space, load_space
 from tiertune.tuner.trial import Contention, Scenario
 from tiertune.units import fast_tier_bytes, format_size
-from tiertune.workloads.definition import MAX_SEED, Workload, load_workload
+from tiertune.workloads.definition import Workload, load_workload
+from tiertune.workloads.kernels import MAX_SEED
 
 PRESETS: dict[str, dict[str, int | float]] = {
     # The tuning study (DIMES'25): 100 evaluations, the first 20 an initial design, a fifth of the others

@@ -1,24 +1,33 @@
-"""What a workload file holds: what is executed and recorded here, and to which size that is carried."""
+"""What a workload file holds: what is executed and recorded here, and to which size that is carried.
+
+Kernels are declared in the engine. Those whose rules are told in words of their own (bc, pr, gups) have a
+class here; the others get one from their declaration.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
 from tiertune.document import Path as Place
 from tiertune.fields import Integer, Name, Number, Size, Text
 from tiertune.files import Strict, find, load, sentence
 from tiertune.units import UnitError, format_size, parse_size
+from tiertune.workloads.kernels import (
+    MAX_SEED,
+    KernelRecord,
+    carried,
+    carry_fields,
+    record_model,
+    takes_threads,
+)
 from tiertune.workloads.streams import Streams
 
 if TYPE_CHECKING:
     from tiertune.engine import RecordPlan
-
-MAX_SEED = 2**53 - 1
-"""Seeds stay exact in readers that hold numbers as doubles."""
 
 FROM_MACHINE = "from-machine"
 
@@ -49,7 +58,7 @@ Llc = Annotated[
 ]
 
 
-class GraphRecord(Strict):
+class GraphRecord(KernelRecord):
     """A graph that is generated here, and how its kernel is run on it."""
 
     graph: Literal["kron", "uniform"] = Field(description="kron (skewed degrees) or uniform")
@@ -75,21 +84,21 @@ class GraphRecord(Strict):
 class BcRecord(GraphRecord):
     """Betweenness centrality (Brandes) from a few source vertices."""
 
-    kernel: Literal["bc"] = Field(description="bc, pr or gups")
+    kernel: Literal["bc"] = Field(description="name of the kernel")
     sources: Integer = Field(default=1, ge=1, le=1024, description="source vertices")
 
 
 class PrRecord(GraphRecord):
     """PageRank, pulling."""
 
-    kernel: Literal["pr"] = Field(description="bc, pr or gups")
+    kernel: Literal["pr"] = Field(description="name of the kernel")
     iterations: Integer = Field(ge=1, le=1000, description="sweeps over all edges")
 
 
-class GupsRecord(Strict):
+class GupsRecord(KernelRecord):
     """Random updates of a table with a hot part that moves."""
 
-    kernel: Literal["gups"] = Field(description="bc, pr or gups")
+    kernel: Literal["gups"] = Field(description="name of the kernel")
     table_bytes: Size = Field(description="table that is updated here, such as 256MiB")
     hot_bytes: Size = Field(description="hot part of the table, such as 32MiB")
     hot_share: Number = Field(default=0.9, ge=0, le=1, description="share of updates that go to the hot part")
@@ -124,10 +133,22 @@ class GupsRecord(Strict):
             yield ("moves",), f"{text}; the largest valid value is {self.updates - 1}"
 
 
-Record = Annotated[BcRecord | PrRecord | GupsRecord, Field(discriminator="kernel")]
+def _record_models() -> tuple[type[KernelRecord], ...]:
+    from tiertune.engine import kernels
+
+    told: dict[str, type[KernelRecord]] = {"bc": BcRecord, "gups": GupsRecord, "pr": PrRecord}
+    return tuple(
+        told.get(info.name) or record_model(info) for info in sorted(kernels(), key=lambda k: k.name)
+    )
 
 
-class Carry(Strict):
+if TYPE_CHECKING:
+    Record = KernelRecord
+else:
+    Record = Annotated[Union[_record_models()], Field(discriminator="kernel")]  # noqa: UP007
+
+
+class CarryBase(Strict):
     """The input that the recorded run stands for."""
 
     scale: Integer | None = Field(
@@ -141,6 +162,25 @@ class Carry(Strict):
         default=FROM_MACHINE, description="last-level cache of the carried run: from-machine or a size"
     )
     runs: Integer = Field(default=1, ge=1, le=100_000, description="how often the recorded run repeats")
+
+    def size(self, parameter: str) -> int | None:
+        """What a parameter of the kernel is carried to; None: it stays as recorded."""
+        value = getattr(self, parameter)
+        assert value is None or isinstance(value, int)
+        return value
+
+    @classmethod
+    def sizes(cls) -> tuple[str, ...]:
+        """All parameters that some kernel is carried by."""
+        return tuple(key for key in cls.model_fields if key not in ("llc_bytes", "runs"))
+
+
+if TYPE_CHECKING:
+    Carry = CarryBase
+else:
+    Carry = create_model(
+        "Carry", __base__=CarryBase, __doc__=CarryBase.__doc__, **carry_fields(set(CarryBase.model_fields))
+    )
 
 
 class Sim(Strict):
@@ -160,13 +200,29 @@ class Sim(Strict):
                     yield (key,), "cannot stand beside 'streams'; keep one of the two"
         if isinstance(self.record, GraphRecord):
             yield from self._graph_mistakes(self.record)
-        if isinstance(self.record, GupsRecord):
+        elif isinstance(self.record, GupsRecord):
             yield from self._gups_mistakes(self.record)
+        elif self.record is not None:
+            yield from self._carry_mistakes(self.record)
+
+    def _carry_mistakes(self, record: KernelRecord) -> Iterator[tuple[Place, str]]:
+        valid = carried(record.kernel)
+        for key in self.carry.sizes():
+            asked = self.carry.size(key)
+            if asked is None:
+                continue
+            if key not in valid:
+                keys = " or ".join(f"'{name}'" for name in valid) or "nothing but 'runs'"
+                yield ("carry", key), f"is for another kernel; {record.kernel} is carried by {keys}"
+            elif asked < (least := getattr(record, key)):
+                text = f"{asked} is below what is recorded; the smallest valid value is {least}"
+                yield ("carry", key), text
 
     def _graph_mistakes(self, record: GraphRecord) -> Iterator[tuple[Place, str]]:
-        for key in ("table_bytes", "hot_bytes"):
-            if getattr(self.carry, key) is not None:
-                yield ("carry", key), "is for the kernel gups; a graph is carried by 'scale'"
+        for key in self.carry.sizes():
+            if key != "scale" and self.carry.size(key) is not None:
+                other = "the kernel gups" if key in carried("gups") else "another kernel"
+                yield ("carry", key), f"is for {other}; a graph is carried by 'scale'"
         if self.carry.scale is not None and self.carry.scale < record.scale:
             yield (
                 ("carry", "scale"),
@@ -175,8 +231,10 @@ class Sim(Strict):
 
     def _gups_mistakes(self, record: GupsRecord) -> Iterator[tuple[Place, str]]:
         carry = self.carry
-        if carry.scale is not None:
-            yield ("carry", "scale"), "is for graph kernels; gups is carried by 'table_bytes' and 'hot_bytes'"
+        for key in carry.sizes():
+            if key not in carried("gups") and carry.size(key) is not None:
+                other = "graph kernels" if key == "scale" else "another kernel"
+                yield ("carry", key), f"is for {other}; gups is carried by 'table_bytes' and 'hot_bytes'"
         if carry.table_bytes is not None and carry.table_bytes < record.table_bytes:
             yield (
                 ("carry", "table_bytes"),
@@ -242,7 +300,7 @@ class Workload(Strict):
         if self.sim.record is None:
             raise ValueError(f"workload {self.name} is made of streams; there is nothing to record")
         request = self.sim.record.model_dump(mode="json")
-        if isinstance(self.sim.record, GupsRecord):
+        if takes_threads(self.sim.record.kernel):
             request["threads"] = threads or self.threads
         return request
 
@@ -274,6 +332,15 @@ def load_workload(name_or_path: str, base: Path | None = None) -> Workload:
     return load(Workload, path, _engine_mistakes)
 
 
+def _place_of(sentence: str) -> tuple[Place, str]:
+    """Where the engine's sentence on a request belongs: "record.scale is 29, ..." to the key `scale`."""
+    subject, _, rest = sentence.partition(" ")
+    part, _, key = subject.partition(".")
+    if part in ("record", "carry") and key and rest:
+        return ("sim", part, *key.split(".")), rest
+    return ("sim", "record"), sentence
+
+
 def _engine_mistakes(workload: Workload) -> Iterator[tuple[Place, str]]:
     from tiertune.engine import EngineError, metrics
     from tiertune.nearest import nearest
@@ -282,7 +349,7 @@ def _engine_mistakes(workload: Workload) -> Iterator[tuple[Place, str]]:
         try:
             workload.record_plan()
         except EngineError as error:
-            yield ("sim", "record"), str(error)
+            yield _place_of(str(error))
     known = {metric.name: metric.direction for metric in metrics()}
     given = workload.metric
     if given.name not in known:

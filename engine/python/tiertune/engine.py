@@ -86,6 +86,40 @@ class MetricInfo:
     meaning: str
 
 
+@dataclass(frozen=True)
+class ParameterInfo:
+    """The declaration of a kernel's parameter, as the kernel's own file makes it."""
+
+    name: str
+    type: str
+    """``int``, ``bytes``, ``real``, ``word``, ``flag`` or ``other`` (any JSON)."""
+    unit: str
+    least: float | None
+    most: float | None
+    words: tuple[str, ...]
+    default: Any
+    """None: it must be given."""
+    carried: bool
+    """Whether a recording can be carried to a larger value."""
+    meaning: str
+
+
+@dataclass(frozen=True)
+class KernelInfo:
+    """A workload kernel that the engine executes and records."""
+
+    name: str
+    family: str
+    summary: str
+    source: str
+    operation: str
+    """What one operation is."""
+    classes: tuple[str, ...]
+    parameters: tuple[ParameterInfo, ...]
+    metrics: tuple[str, ...]
+    """Figures of a native run beside run time and throughput."""
+
+
 def version() -> str:
     """Version of the native engine."""
     return str(_native().version())
@@ -142,6 +176,27 @@ def metrics() -> tuple[MetricInfo, ...]:
     return tuple(MetricInfo(**document) for document in json.loads(_native().metrics_json()))
 
 
+@cache
+def kernels() -> tuple[KernelInfo, ...]:
+    """All workload kernels, in the order of the registry."""
+    return tuple(
+        KernelInfo(
+            name=document["name"],
+            family=document["family"],
+            summary=document["summary"],
+            source=document["source"],
+            operation=document["operation"],
+            classes=tuple(document["classes"]),
+            parameters=tuple(
+                ParameterInfo(**{**parameter, "words": tuple(parameter["words"])})
+                for parameter in document["parameters"]
+            ),
+            metrics=tuple(metric["name"] for metric in document["metrics"]),
+        )
+        for document in json.loads(_native().kernels_json())
+    )
+
+
 def check_config(system: str, config: Mapping[str, object]) -> dict[str, Value]:
     """``config`` with defaults filled in; ``EngineError`` names key, value and nearest valid choice."""
     try:
@@ -170,7 +225,7 @@ class EngineWorkload:
     ) -> EngineWorkload:
         """A recorded profile (see :func:`record`) carried to another input size, on ``threads`` threads.
 
-        ``carry`` has ``page_bytes``, ``runs`` and, by kernel, ``scale`` or ``table_bytes`` and ``hot_bytes``.
+        ``carry`` has ``page_bytes``, ``runs`` and larger values of the kernel's carried parameters.
         """
         try:
             native = _native()

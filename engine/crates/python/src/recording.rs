@@ -3,8 +3,9 @@
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use tiertune_workload::kernels::KERNELS;
 use tiertune_workload::profile::{FORMAT_VERSION, RECORDER_VERSION};
-use tiertune_workload::{CarrySpec, Columns, Profile, RecordRequest};
+use tiertune_workload::{CarrySpec, Columns, Kernel, Profile, RecordRequest};
 
 use crate::{PyWorkload, refused};
 
@@ -39,6 +40,13 @@ fn plan(request: &str, carry: &str, machine_llc_bytes: u64) -> PyResult<String> 
     let spec: CarrySpec = serde_json::from_str(carry).map_err(refused)?;
     let plan = tiertune_workload::plan(&request, &spec, machine_llc_bytes).map_err(refused)?;
     serde_json::to_string(&plan).map_err(refused)
+}
+
+/// The declarations of all kernels, as a JSON list.
+#[pyfunction]
+fn kernels_json() -> String {
+    let kernels: Vec<_> = KERNELS.iter().map(Kernel::document).collect();
+    serde_json::Value::from(kernels).to_string()
 }
 
 /// What stored profiles depend on beside the request: the format, and what the recorder counts and how.
@@ -89,5 +97,6 @@ pub fn from_profile(columns: &Bound<'_, PyDict>, metadata: &str, carry: &str, th
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(record, module)?)?;
     module.add_function(wrap_pyfunction!(plan, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels_json, module)?)?;
     module.add_function(wrap_pyfunction!(profile_version, module)?)
 }

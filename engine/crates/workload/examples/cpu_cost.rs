@@ -1,83 +1,55 @@
-//! Measures what an operation of each kernel costs with all data in the private caches.
+//! Measures what an operation of a kernel costs with all data in the private caches, phase by phase.
 //!
-//! `cargo run --release -p tiertune-workload --example cpu_cost`; the printed minima (the
-//! machine may be shared) are the constants in `kernels/`.
+//! `cargo run --release -p tiertune-workload --example cpu_cost -- gups '{"table_bytes": 65536, ...}'`; give parameters
+//! whose objects together fit the private caches. The printed minima (the machine may be shared) are the constants in
+//! `kernels/`. Without arguments: the runs from which those of bc, pr and gups come.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
-use tiertune_workload::AccessClass;
-use tiertune_workload::graph::{Graph, GraphKind};
-use tiertune_workload::kernels::{bc, gups, pr};
-use tiertune_workload::memory::{Memory, ObjectId, ObjectSpec, Phase};
+use tiertune_workload::Values;
+use tiertune_workload::host::Host;
+use tiertune_workload::kernels;
 
-/// Runs natively and takes the time of every phase.
-#[derive(Default)]
-struct Stopwatch {
-    running: Option<(String, Instant)>,
-    ops: u64,
-    spent: BTreeMap<String, (f64, u64)>,
-}
+const RUNS: usize = 15;
 
-impl Memory for Stopwatch {
-    fn allocate(&mut self, _spec: &ObjectSpec) -> ObjectId {
-        ObjectId(0)
-    }
-    #[inline(always)]
-    fn load(&mut self, _object: ObjectId, _offset: usize, _class: AccessClass) {}
-    #[inline(always)]
-    fn store(&mut self, _object: ObjectId, _offset: usize, _class: AccessClass) {}
-    fn phase(&mut self, phase: Phase) {
-        self.stop();
-        let kind = phase.name.split(' ').next().unwrap_or_default().to_owned();
-        self.running = Some((kind, Instant::now()));
-    }
-    #[inline(always)]
-    fn ops(&mut self, count: u64) {
-        self.ops += count;
-    }
-}
-
-impl Stopwatch {
-    fn stop(&mut self) {
-        if let Some((kind, start)) = self.running.take() {
-            let entry = self.spent.entry(kind).or_default();
-            entry.0 += start.elapsed().as_nanos() as f64;
-            entry.1 += self.ops;
-        }
-        self.ops = 0;
-    }
-}
-
-fn measure(name: &str, kernel: impl Fn(&mut Stopwatch)) {
+fn measure(name: &str, json: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let kernel = kernels::find(name).ok_or_else(|| format!("{name} is not a kernel"))?;
+    let given: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json)?;
+    let values = Values::read(kernel.parameters, &given).map_err(|error| format!("{} {}", error.name, error.text))?;
+    let bytes: u64 = (kernel.objects)(&values).iter().map(|object| object.bytes).sum();
+    println!("{name}: {bytes} bytes");
     let mut runs: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for _ in 0..15 {
-        let mut watch = Stopwatch::default();
-        kernel(&mut watch);
-        watch.stop();
-        for (kind, (ns, ops)) in watch.spent {
+    for _ in 0..RUNS {
+        let mut host = Host::new(1);
+        (kernel.native)(&mut host, &values, false);
+        let mut spent: BTreeMap<String, (f64, u64)> = BTreeMap::new();
+        for mark in host.marks() {
+            let kind = mark.phase.name.split(' ').next().unwrap_or_default().to_owned();
+            let entry = spent.entry(kind).or_default();
+            entry.0 += mark.seconds * 1e9;
+            entry.1 += mark.ops;
+        }
+        for (kind, (ns, ops)) in spent {
             runs.entry(kind).or_default().push(ns / ops as f64);
         }
     }
     for (kind, mut costs) in runs {
         costs.sort_by(f64::total_cmp);
         let (least, median) = (costs[0], costs[costs.len() / 2]);
-        println!("{name:5} {kind:10} {least:6.2} ns per operation at least, {median:6.2} in the median");
+        println!("{name:9} {kind:14} {least:6.2} ns per operation at least, {median:6.2} in the median");
     }
+    Ok(())
 }
 
-fn main() {
-    let graph = Graph::generate(GraphKind::Kron, 11, 16, 1);
-    let sources = bc::pick_sources(&graph, 200, 1);
-    measure("bc", |watch| drop(bc::run(watch, graph.clone(), &sources)));
-    measure("pr", |watch| drop(pr::run(watch, graph.clone(), 200)));
-    let shape = gups::Shape {
-        table_bytes: 64 << 10,
-        hot_bytes: 8 << 10,
-        hot_share: 0.9,
-        threads: 4,
-    };
-    measure("gups", |watch| {
-        drop(gups::run(watch, &shape, 2_000_000, &[], 1, 8 << 10))
-    });
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [name, json] = arguments.as_slice() {
+        return measure(name, json);
+    }
+    measure("bc", r#"{"graph": "kron", "scale": 11, "sources": 200}"#)?;
+    measure("pr", r#"{"graph": "kron", "scale": 11, "iterations": 200}"#)?;
+    measure(
+        "gups",
+        r#"{"table_bytes": 1048576, "hot_bytes": 8192, "updates": 2000000, "threads": 4, "hot_share": 1.0}"#,
+    )
 }

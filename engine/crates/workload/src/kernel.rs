@@ -67,6 +67,8 @@ pub trait Program {
     const CLASSES: &'static [AccessClass];
     /// Metrics beside run time and throughput.
     const METRICS: &'static [Metric] = &[];
+    /// Parameters, as JSON, of a run of well under a second; the contract suite goes by them.
+    const SMALL: &'static str;
     /// The objects, for a kernel on a graph.
     const GRAPH: Option<&'static GraphTraits> = None;
 
@@ -186,6 +188,8 @@ pub struct Kernel {
     pub classes: &'static [AccessClass],
     /// Metrics beside run time and throughput.
     pub metrics: &'static [Metric],
+    /// Parameters, as JSON, of a run of well under a second.
+    pub small: &'static str,
     /// Set for kernels on graphs.
     pub graph: Option<&'static GraphTraits>,
     /// See [`Program::objects`].
@@ -219,6 +223,7 @@ impl Kernel {
             parameters: P::PARAMETERS,
             classes: P::CLASSES,
             metrics: P::METRICS,
+            small: P::SMALL,
             graph: P::GRAPH,
             objects: P::objects,
             check: P::check,

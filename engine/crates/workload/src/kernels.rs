@@ -4,6 +4,7 @@ pub mod bc;
 pub mod graph;
 pub mod gups;
 pub mod pr;
+pub mod prelude;
 
 use crate::kernel::Kernel;
 use crate::memory::{Layout, ObjectSpec};

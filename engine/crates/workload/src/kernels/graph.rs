@@ -60,6 +60,8 @@ pub trait GraphProgram {
     const CLASSES: &'static [AccessClass];
     /// As in [`Program`].
     const METRICS: &'static [Metric] = &[];
+    /// As in [`Program`].
+    const SMALL: &'static str = r#"{"graph": "kron", "scale": 10, "degree": 8}"#;
     /// Objects, and what carrying needs to know.
     const TRAITS: &'static GraphTraits;
 
@@ -97,6 +99,7 @@ impl<P: GraphProgram> Program for P {
     const PARAMETERS: &'static [Parameter] = P::PARAMETERS;
     const CLASSES: &'static [AccessClass] = P::CLASSES;
     const METRICS: &'static [Metric] = P::METRICS;
+    const SMALL: &'static str = P::SMALL;
     const GRAPH: Option<&'static GraphTraits> = Some(P::TRAITS);
 
     type Output = P::Output;

@@ -65,6 +65,8 @@ impl Program for Gups {
         Parameter::int("seed", 0, u64::MAX, "seed of the updates").or(Default::Int(1)),
     ];
     const CLASSES: &'static [AccessClass] = &[AccessClass::Update];
+    const SMALL: &'static str =
+        r#"{"table_bytes": 4194304, "hot_bytes": 524288, "updates": 400000, "moves": 1, "threads": 2}"#;
 
     type Output = Vec<u64>;
 

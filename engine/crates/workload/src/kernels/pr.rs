@@ -67,6 +67,7 @@ impl GraphProgram for Pr {
         SEED,
     ];
     const CLASSES: &'static [AccessClass] = &[AccessClass::Gather, AccessClass::Stream];
+    const SMALL: &'static str = r#"{"graph": "kron", "scale": 10, "iterations": 10}"#;
     const TRAITS: &'static GraphTraits = &GraphTraits {
         objects: &OBJECTS,
         gathered: &[("iteration", "contributions")],

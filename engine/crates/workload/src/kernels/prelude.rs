@@ -1,0 +1,11 @@
+//! What nearly every kernel uses.
+
+pub use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+pub use tiertune_policy::CounterRng;
+
+pub use crate::class::AccessClass;
+pub use crate::kernel::{Check, Metric, Program};
+pub use crate::memory::{Array, Layout, Memory, ObjectId, ObjectSpec, Phase, Unit};
+pub use crate::parameter::{Default, Parameter, ParameterError, Values, within};
+pub use crate::shared::SharedArray;
