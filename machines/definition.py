@@ -78,6 +78,13 @@ class Machine(Strict):
     sample_assist_ns: Number = Field(
         ge=0, le=100_000, description="time that the sampled thread loses per hardware sample, in ns"
     )
+    hint_fault_ns: Number = Field(
+        default=1500,
+        ge=0,
+        le=100_000,
+        description="time that a thread loses per NUMA hint fault, in ns; a minor fault on bare metal takes"
+        " 500 to 1500, a hint fault 1000 to 2000",
+    )
     sources: dict[str, Text] = Field(description="where each figure outside the tiers comes from, in words")
     tiers: list[Tier] = Field(min_length=2, max_length=16, description="memory tiers, fastest first")
     notes: list[Text] = Field(default=[], description="remarks for readers")

@@ -145,29 +145,33 @@ def _knob(document: dict[str, Any]) -> KnobInfo:
     )
 
 
-@cache
-def systems() -> tuple[SystemInfo, ...]:
-    """All systems, in the order of the registry."""
-    return tuple(
-        SystemInfo(
-            name=document["name"],
-            summary=document["summary"],
-            source=document["source"],
-            signal=document["signal"],
-            page_bytes=tuple(document["page_bytes"]),
-            knobs=tuple(_knob(knob) for knob in document["knobs"]),
-        )
-        for document in json.loads(_native().systems_json())
+def _system(document: dict[str, Any]) -> SystemInfo:
+    return SystemInfo(
+        name=document["name"],
+        summary=document["summary"],
+        source=document["source"],
+        signal=document["signal"],
+        page_bytes=tuple(document["page_bytes"]),
+        knobs=tuple(_knob(knob) for knob in document["knobs"]),
     )
 
 
+@cache
+def systems() -> tuple[SystemInfo, ...]:
+    """All listed systems, in the order of the registry: base systems, then the compositions of papers."""
+    return tuple(_system(document) for document in json.loads(_native().systems_json()))
+
+
+@cache
 def system(name: str) -> SystemInfo:
-    """The system called ``name``; ``EngineError`` names the nearest one when there is none."""
-    for candidate in systems():
-        if candidate.name == name:
-            return candidate
-    check_config(name, {})
-    raise EngineError(f"there is no system '{name}'")
+    """The system called ``name``, a composition such as ``alto+tpp`` included.
+
+    ``EngineError`` names the nearest system when there is none, or says why the parts do not go together.
+    """
+    try:
+        return _system(json.loads(_native().system_json(name)))
+    except ValueError as error:
+        raise EngineError(str(error)) from error
 
 
 @cache

@@ -1,8 +1,8 @@
 //! `all-slow`: the reference line without fast memory.
 
 use crate::knob::{Config, KnobError};
-use crate::policy::{Context, Extent, Placement, Policy, Topology};
 use crate::registry::{PAGE_2M, PAGE_4K, System};
+use crate::{Context, Extent, Placement, Policy, Topology};
 
 crate::knobs! {
     /// `all-slow` has no knobs.

@@ -29,18 +29,19 @@
 mod counts;
 mod knobs;
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::knob::{Config, KnobError};
-use crate::mover::{LIST_ENTRY_NS, RECORD_NS, fixed_ns};
+use crate::mover::{LIST_ENTRY_NS, RECORD_NS, REMAP_NS, fixed_ns};
 use crate::page_list::{Links, NIL, PageList};
-use crate::policy::{
+use crate::rate_limit::RateLimit;
+use crate::registry::{PAGE_2M, PAGE_4K, System};
+use crate::{
     Context, CopyMode, Event, Extent, Gauge, Migrated, MigrationMechanics, Nanos, Outcome, Overheads, Page, PageMap,
     Placement, Policy, Sample, SamplerRequest, Topology,
 };
-use crate::rate_limit::RateLimit;
-use crate::registry::{PAGE_2M, PAGE_4K, System};
 
 use counts::{Counts, FAST, HOT, LISTED, MIGRATING, QUEUED, Rings, UNMANAGED};
 pub use knobs::HememConfig;
@@ -52,12 +53,13 @@ const DMA_CHANNEL_GBPS: f64 = 4.5;
 const COPY_THREAD_GBPS: f64 = 2.5;
 
 /// The hot list of fast or of slow memory, and whether a halving has left it to be walked.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Side {
     hot: PageList,
     needs_cooling: bool,
 }
 
+#[derive(Serialize, Deserialize)]
 struct Hemem {
     config: HememConfig,
     topology: Topology,
@@ -295,6 +297,8 @@ impl Hemem {
 }
 
 impl Policy for Hemem {
+    crate::saves_itself!();
+
     fn samplers(&self) -> Vec<SamplerRequest> {
         let mut samplers = vec![SamplerRequest {
             event: Event::LoadMiss,
@@ -318,6 +322,8 @@ impl Policy for Hemem {
         MigrationMechanics {
             lanes: 1,
             fixed_ns: fixed_ns(self.topology.page_bytes),
+            run_fixed_ns: fixed_ns(PAGE_2M),
+            remap_ns: REMAP_NS,
             copy_gbps,
             mode: CopyMode::WriteProtected,
         }
@@ -357,6 +363,19 @@ impl Policy for Hemem {
         Placement::FastestFree
     }
 
+    fn on_free(&mut self, extent: &Extent, cx: &mut Context<'_>) {
+        self.admit(cx.pages);
+        let gone = extent.start..extent.start + extent.pages;
+        self.cold_since_alloc.retain(|range| !gone.contains(&range.start));
+        self.rings.hot.retain(|page| !gone.contains(page));
+        self.rings.cold.retain(|page| !gone.contains(page));
+        for page in gone {
+            self.unmanaged_pages -= u32::from(self.counts.has(page, UNMANAGED));
+            self.unlist(page);
+            self.counts.forget(page); // but for a move under way, whose end is yet to be heard of
+        }
+    }
+
     fn on_samples(&mut self, samples: &[Sample], cx: &mut Context<'_>) {
         self.admit(cx.pages);
         if !self.config.sample_based_cooling {
@@ -385,7 +404,9 @@ impl Policy for Hemem {
             }
             self.failed_moves += u64::from(migrated.outcome == Outcome::NoSpace);
             self.counts.set(page, MIGRATING, false);
-            self.enlist(page, cx.pages.tier_of(page) == 0);
+            if migrated.outcome != Outcome::Gone {
+                self.enlist(page, cx.pages.tier_of(page) == 0);
+            }
             self.in_flight -= 1;
             if self.in_flight == 0 {
                 cx.wake_at(cx.now.max(self.tick_start + self.period_ns));

@@ -14,8 +14,9 @@
 //!   fastest. It still counts for the tier it was meant for.
 
 use crate::knob::{Config, KnobError};
-use crate::policy::{Context, Extent, Interleave, Placement, Policy, Topology};
 use crate::registry::{PAGE_2M, PAGE_4K, System};
+use crate::{Context, Extent, Interleave, Placement, Policy, Topology};
+use serde::{Deserialize, Serialize};
 
 crate::knobs! {
     /// Knobs of `interleave`.
@@ -29,6 +30,7 @@ crate::knobs! {
     }
 }
 
+#[derive(Serialize, Deserialize)]
 struct Interleaved {
     config: InterleaveConfig,
     tiers: u32,
@@ -37,6 +39,8 @@ struct Interleaved {
 }
 
 impl Policy for Interleaved {
+    crate::saves_itself!();
+
     fn on_alloc(&mut self, extent: &Extent, _: &mut Context<'_>) -> Placement {
         let interleave = Interleave {
             weight_fast: self.config.weight_fast,

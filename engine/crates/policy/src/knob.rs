@@ -346,7 +346,7 @@ macro_rules! knobs {
         }
     ) => {
         $(#[doc = $struct_doc])+
-        #[derive(Debug, Clone, PartialEq)]
+        #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
         pub struct $name {
             $( #[doc = $meaning] pub $field: $ty, )*
         }

@@ -6,6 +6,7 @@
 //! virtual clock. Start with [`policy::Policy`]; add a policy by one file and one line in
 //! [`registry`].
 
+pub mod action;
 pub mod all_fast;
 pub mod all_slow;
 pub mod hemem;
@@ -16,16 +17,21 @@ pub mod mru;
 pub mod nearest;
 pub mod notier;
 pub mod page_list;
+pub mod placement;
 pub mod policy;
 pub mod random;
 pub mod random_exchange;
 pub mod rate_limit;
 pub mod registry;
+pub mod signal;
 
+pub use action::*;
 pub use knob::{Config, Knob, KnobError, KnobKind, Value};
+pub use placement::*;
 pub use policy::*;
 pub use random::CounterRng;
 pub use registry::{SYSTEMS, System, SystemError};
+pub use signal::*;
 
 /// Compiles the example in the engine's README.
 #[cfg(doctest)]

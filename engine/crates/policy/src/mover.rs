@@ -1,8 +1,9 @@
 //! What the simple migrating systems share: one background thread that decides once a period and
 //! copies what it decided, the room it counts on meanwhile, and what all of that costs.
 
-use crate::policy::{Context, CopyMode, Migrated, MigrationMechanics, Nanos, Outcome, Overheads, Page, PageMap, Tier};
 use crate::registry::{PAGE_2M, PAGE_4K};
+use crate::{Context, CopyMode, Migrated, MigrationMechanics, Nanos, Outcome, Overheads, Page, PageMap, Tier};
+use serde::{Deserialize, Serialize};
 
 /// Time to look at one list entry (kernel LRU scans take 100 to 300 ns a page).
 pub const LIST_ENTRY_NS: f64 = 100.0;
@@ -12,6 +13,8 @@ pub const RECORD_NS: f64 = 300.0;
 const FIXED_2M_NS: f64 = 500_000.0;
 /// The same for a 4 KiB page: 12 us end to end (Soar/Alto section 5.1) less about 0.5 us of copying.
 const FIXED_4K_NS: f64 = 11_500.0;
+/// A move without a copy: page tables and a TLB shootdown (3 to 5 us, as Nomad's remapping is taken to cost).
+pub const REMAP_NS: Nanos = 4_000;
 /// HeMem's default: two I/OAT channels, 4.5 GB/s each in our judgement.
 const COPY_GBPS: f64 = 9.0;
 
@@ -29,6 +32,8 @@ pub fn mechanics(page_bytes: u64) -> MigrationMechanics {
     MigrationMechanics {
         lanes: 1,
         fixed_ns: fixed_ns(page_bytes),
+        run_fixed_ns: fixed_ns(PAGE_2M),
+        remap_ns: REMAP_NS,
         copy_gbps: COPY_GBPS,
         mode: CopyMode::WriteProtected,
     }
@@ -36,7 +41,7 @@ pub fn mechanics(page_bytes: u64) -> MigrationMechanics {
 
 /// The thread: all decisions of a tick are taken at its start and the copies follow; the next tick
 /// starts when the period is over and all copies have ended, as in a thread that copies, then sleeps.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Mover {
     period_ns: Nanos,
     tick_start: Nanos,
@@ -114,7 +119,7 @@ impl Mover {
 }
 
 /// Free pages by tier as they will be once the moves asked for so far have been carried out.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Room(Vec<u32>);
 
 impl Room {

@@ -21,17 +21,18 @@
 //!   proposal and the fork have. The driver places new pages before any copy could end, so they go
 //!   to slow memory and rise with their first sample.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::knob::{Config, KnobError};
 use crate::mover::{self, Mover, Room};
 use crate::page_list::{Links, NIL, PageList};
-use crate::policy::{
-    Context, Event, Extent, Gauge, Migrated, MigrationMechanics, Nanos, Overheads, Page, PageMap, Placement, Policy,
-    Sample, SamplerRequest, Tier, Topology,
-};
 use crate::registry::{PAGE_2M, PAGE_4K, System};
+use crate::{
+    Context, Event, Extent, Gauge, Migrated, MigrationMechanics, Nanos, Outcome, Overheads, Page, PageMap, Placement,
+    Policy, Sample, SamplerRequest, Tier, Topology,
+};
 
 crate::knobs! {
     /// Knobs of `mru`.
@@ -70,6 +71,7 @@ const FLAG_BITS: u32 = 3;
 /// Samples whose page states are fetched together before any is worked on; see `hemem`'s counts.
 const BLOCK: usize = 64;
 
+#[derive(Serialize, Deserialize)]
 struct Mru {
     config: MruConfig,
     topology: Topology,
@@ -259,6 +261,8 @@ impl Mru {
 }
 
 impl Policy for Mru {
+    crate::saves_itself!();
+
     fn samplers(&self) -> Vec<SamplerRequest> {
         vec![SamplerRequest {
             event: Event::LoadMiss,
@@ -281,6 +285,16 @@ impl Policy for Mru {
         Placement::FastestFree
     }
 
+    fn on_free(&mut self, extent: &Extent, cx: &mut Context<'_>) {
+        self.admit(cx.pages);
+        let gone = extent.start..extent.start + extent.pages;
+        self.since_start.retain(|range| !gone.contains(&range.start));
+        for page in gone {
+            self.unlist(page);
+            self.states[page as usize] &= MIGRATING; // the end of a move under way is yet to be heard of
+        }
+    }
+
     fn on_samples(&mut self, samples: &[Sample], cx: &mut Context<'_>) {
         self.admit(cx.pages);
         self.observe(samples, cx.now, cx.pages);
@@ -291,6 +305,9 @@ impl Policy for Mru {
         for migrated in ended {
             let page = migrated.request.page;
             self.states[page as usize] &= !MIGRATING;
+            if migrated.outcome == Outcome::Gone {
+                continue;
+            }
             let (fast, wanted_up) = (cx.pages.tier_of(page) == 0, migrated.request.to == 0);
             // A page that went down waits to be seen again; one that could not go up waits for another try.
             if fast || wanted_up {

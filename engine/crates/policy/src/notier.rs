@@ -1,8 +1,8 @@
 //! `notier`: first-touch placement, the no-tiering baseline of every paper.
 
 use crate::knob::{Config, KnobError};
-use crate::policy::{Context, Extent, Placement, Policy, Topology};
 use crate::registry::{PAGE_2M, PAGE_4K, System};
+use crate::{Context, Extent, Placement, Policy, Topology};
 
 crate::knobs! {
     /// `notier` has no knobs.

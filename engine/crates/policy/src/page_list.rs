@@ -5,7 +5,8 @@
 //! of moves between lists in a trial need. The table starts as untouched zero pages of the
 //! operating system: pages that no list ever holds cost no memory.
 
-use crate::policy::Page;
+use crate::Page;
+use serde::{Deserialize, Serialize};
 
 /// "No page": ends a list.
 pub const NIL: Page = Page::MAX;
@@ -14,7 +15,7 @@ const PREVIOUS: usize = 0;
 const NEXT: usize = 1;
 
 /// The links of every page.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Links(Vec<[Page; 2]>);
 
 impl Links {
@@ -36,7 +37,7 @@ impl Links {
 
 /// A list: the oldest page in front, new pages at the back, and at most one walk that is resumed
 /// where it stopped however the list has changed since.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageList {
     front: Page,
     back: Page,
@@ -45,7 +46,7 @@ pub struct PageList {
 }
 
 /// The rest of a walk: from `next` to `last`, both included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Walk {
     next: Page,
     last: Page,

@@ -2,10 +2,11 @@
 //!
 //! The driver (simulated machine or live daemon) calls the methods of three families:
 //!
-//! - *observe*: [`Policy::on_alloc`], [`Policy::on_samples`], [`Policy::on_migrations`];
+//! - *observe*: [`Policy::on_alloc`], [`Policy::on_free`], [`Policy::on_samples`], [`Policy::on_faults`],
+//!   [`Policy::on_migrations`]; accessed bits and counters are read through the [`Context`];
 //! - *decide*: [`Policy::on_wake`]; every method that takes a [`Context`] may also ask for
 //!   migrations and for its next wake-up there;
-//! - *inspect*: [`Policy::gauges`].
+//! - *inspect*: [`Policy::gauges`], [`Policy::save`], and [`Policy::heat`] for policies that hold a policy.
 //!
 //! Order: `on_alloc` for what exists at the start, then one `on_wake` at time 0, then any method
 //! at times that never go back. The driver executes requested migrations in the order asked, one
@@ -13,7 +14,13 @@
 //! with [`Outcome::NoSpace`]) and reports each with its outcome. A policy sees only what hardware
 //! or a kernel could tell it; it never learns true access rates.
 
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+use crate::action::{CopyMode, How, Migrated, MigrationMechanics, Move, Order};
+use crate::placement::Placement;
 use crate::random::CounterRng;
+use crate::signal::{AccessedBits, Counters, Event, Fault, Needs, Sample, SamplerRequest, Truth};
 
 /// Virtual or real time since the start, in nanoseconds.
 pub type Nanos = u64;
@@ -21,57 +28,6 @@ pub type Nanos = u64;
 pub type Page = u32;
 /// Index of a tier, 0 the fastest.
 pub type Tier = u8;
-
-/// What a hardware sample counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Event {
-    /// A demand load that missed the last-level cache.
-    LoadMiss,
-    /// A retired store, cache hits included.
-    Store,
-}
-
-/// One hardware sample.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sample {
-    /// The page accessed.
-    pub page: Page,
-    /// The tier that served it.
-    pub tier: Tier,
-    /// The event that overflowed.
-    pub event: Event,
-}
-
-/// A hardware sampler that a policy wants: one record every `period` events of a kind and thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SamplerRequest {
-    /// The event counted.
-    pub event: Event,
-    /// Events per record.
-    pub period: u64,
-}
-
-/// What happens to accesses to a page while it is copied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CopyMode {
-    /// Readers go on, writers wait for the end of the copy (userfaultfd write protection).
-    WriteProtected,
-    /// The page is unmapped: every access waits.
-    Unmapped,
-}
-
-/// How a system moves pages; constants of its design, not knobs.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct MigrationMechanics {
-    /// Copies under way at once.
-    pub lanes: u32,
-    /// Time per migration before and after the copy: protection, remapping, TLB shootdown.
-    pub fixed_ns: Nanos,
-    /// Upper bound of one lane's copy speed, in 1e9 bytes per second.
-    pub copy_gbps: f64,
-    /// Who waits meanwhile.
-    pub mode: CopyMode,
-}
 
 /// What running the policy costs, beside samples and copies.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -83,7 +39,7 @@ pub struct Overheads {
 }
 
 /// The sizes that a policy is built for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     /// Bytes of a managed page.
     pub page_bytes: u64,
@@ -93,9 +49,27 @@ pub struct Topology {
     pub capacity_pages: Vec<u32>,
 }
 
+impl Topology {
+    /// Pages of a 2 MiB huge page.
+    #[must_use]
+    pub fn huge_pages(&self) -> u32 {
+        ((2 << 20) / self.page_bytes).max(1) as u32
+    }
+
+    /// Pages that hold `bytes`, rounded up.
+    #[must_use]
+    pub fn pages_in(&self, bytes: u64) -> u32 {
+        u32::try_from(bytes.div_ceil(self.page_bytes)).unwrap_or(u32::MAX)
+    }
+}
+
 /// A range of pages that came into being together.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
+    /// Number of the allocation, in order of first touch.
+    pub object: u32,
+    /// Number of the place in the program that allocates it: equal for allocations of one call chain.
+    pub site: u32,
     /// First page.
     pub start: Page,
     /// Number of pages.
@@ -110,55 +84,87 @@ pub trait PageMap {
     fn free_pages(&self, tier: Tier) -> u32;
 }
 
-/// A request to move a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Move {
-    /// The page.
-    pub page: Page,
-    /// Where to.
-    pub to: Tier,
-}
-
-/// How a requested migration ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// The page is where it was asked to be.
-    Done,
-    /// The target tier was full.
-    NoSpace,
-    /// The page was already there.
-    AlreadyThere,
-}
-
-/// One executed request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Migrated {
-    /// What was asked.
-    pub request: Move,
-    /// What came of it.
-    pub outcome: Outcome,
-    /// When it ended.
-    pub at: Nanos,
-}
-
 /// What a policy works with during a call: time, view, randomness, and its outgoing requests.
 pub struct Context<'a> {
     /// The time of the call.
     pub now: Nanos,
     /// Where pages are.
     pub pages: &'a dyn PageMap,
+    /// Accessed bits, for a policy that [needs](Policy::needs) them.
+    pub accessed: &'a mut dyn AccessedBits,
+    /// Counters, for a policy that needs them.
+    pub counters: &'a Counters,
+    /// Hidden facts, for an offline policy that needs them.
+    pub truth: Option<&'a dyn Truth>,
     /// The policy's own seeded generator.
     pub rng: &'a mut CounterRng,
     /// Requested migrations, executed in order.
     pub moves: &'a mut Vec<Move>,
+    /// Other requests.
+    pub orders: &'a mut Vec<Order>,
     /// When to call [`Policy::on_wake`] next; the last value set wins.
     pub wake_at: &'a mut Option<Nanos>,
 }
 
 impl Context<'_> {
-    /// Asks for `page` to be moved to tier `to`.
+    /// Asks for `page` to be moved to tier `to` in the background.
     pub fn migrate(&mut self, page: Page, to: Tier) {
-        self.moves.push(Move { page, to });
+        self.moves.push(Move::page(page, to));
+    }
+
+    /// Asks for `pages` neighbouring pages to be moved as one.
+    pub fn migrate_run(&mut self, page: Page, pages: u32, to: Tier) {
+        self.moves.push(Move::run(page, pages, to));
+    }
+
+    /// Asks the thread that took `fault` to move the page itself.
+    pub fn migrate_in_fault(&mut self, fault: &Fault, to: Tier) {
+        self.moves.push(Move {
+            how: How::InFault { thread: fault.thread },
+            ..Move::page(fault.page, to)
+        });
+    }
+
+    /// Asks for a move that keeps the old frame.
+    pub fn migrate_keeping(&mut self, page: Page, to: Tier) {
+        self.moves.push(Move {
+            how: How::KeepingFrame,
+            ..Move::page(page, to)
+        });
+    }
+
+    /// Asks for a move back to the kept frame, which is in tier `to`.
+    pub fn remap(&mut self, page: Page, to: Tier) {
+        self.moves.push(Move {
+            how: How::Remap,
+            ..Move::page(page, to)
+        });
+    }
+
+    /// Gives up the frame that was kept for `page`.
+    pub fn release(&mut self, page: Page) {
+        self.orders.push(Order::Release(page));
+    }
+
+    /// Asks for the first touch of each of `pages` to be reported. A page that is armed already stays
+    /// as it is; a migration takes the guard away.
+    pub fn arm(&mut self, pages: Range<Page>) {
+        self.orders.push(Order::Arm(pages));
+    }
+
+    /// Changes the period of a sampler that the policy has.
+    pub fn set_sampling_period(&mut self, event: Event, period: u64) {
+        self.orders.push(Order::SamplingPeriod(event, period));
+    }
+
+    /// Charges CPU time to the tiering system's own threads.
+    pub fn spend(&mut self, cpu_ns: f64) {
+        self.orders.push(Order::Background(cpu_ns.max(0.0).round() as Nanos));
+    }
+
+    /// Charges CPU time to the application's threads.
+    pub fn spend_in_application(&mut self, cpu_ns: f64) {
+        self.orders.push(Order::InApplication(cpu_ns.max(0.0).round() as Nanos));
     }
 
     /// Asks for [`Policy::on_wake`] at `at` (at once when that has passed).
@@ -178,49 +184,62 @@ pub struct Gauge {
     pub value: f64,
 }
 
-/// Where new pages go.
+/// How a policy that holds another takes part of its work over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Placement {
-    /// The fastest tier with room, page by page (first touch).
-    FastestFree,
-    /// The slowest tier, then the next faster one when it is full.
-    SlowestFree,
-    /// The fastest tier, which the driver makes as large as it takes: the all-fast reference line.
-    FastUnbounded,
-    /// Round robin over the tiers by weight; a page whose tier is full goes to the next slower tier
-    /// with room, after the slowest to the fastest.
-    Interleaved(Interleave),
+pub enum Takeover {
+    /// The outer policy promotes and demotes hot pages itself, by [`Policy::heat`]; the inner one only
+    /// keeps count (and demotes cold pages, where it does that apart from promoting).
+    Placement,
+    /// The outer policy judges each promotion that the inner one asks for, and pages of the fast tier
+    /// are armed too.
+    Gate,
 }
 
-/// A weighted round over the tiers: first `weight_fast` pages to tier 0, then `weight_slow` to tier
-/// 1, as many to tier 2, and so on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Interleave {
-    /// Pages in a row for tier 0, at least 1.
-    pub weight_fast: u8,
-    /// Pages in a row for each slower tier, at least 1.
-    pub weight_slow: u8,
-    /// Where in the round the first page of the extent is, below [`Interleave::round_pages`].
-    pub position: u32,
+/// What a policy knows of how hot pages are.
+pub trait Heat {
+    /// Probability that an access goes to `page`, from 0 to 1.
+    fn probability(&self, page: Page) -> f64;
+    /// Calls `visit` with the pages of `tier` that were ever seen and their probability, the likeliest
+    /// first as far as the policy orders them, until it returns false.
+    fn for_each(&self, tier: Tier, pages: &dyn PageMap, visit: &mut dyn FnMut(Page, f64) -> bool);
 }
 
-impl Interleave {
-    /// Pages of a round over `tiers` tiers.
-    #[must_use]
-    pub fn round_pages(&self, tiers: u32) -> u32 {
-        u32::from(self.weight_fast) + u32::from(self.weight_slow) * tiers.saturating_sub(1)
-    }
+/// A saved state that does not fit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("this is no saved state of the policy: {0}")]
+pub struct StateError(pub String);
 
-    /// The tier that the page at `position` of a round is meant for, and how many pages from there
-    /// on are meant for the same tier.
-    #[must_use]
-    pub fn run_at(&self, position: u32) -> (Tier, u32) {
-        let (fast, slow) = (u32::from(self.weight_fast), u32::from(self.weight_slow));
-        match position.checked_sub(fast) {
-            None => (0, fast - position),
-            Some(below) => ((1 + below / slow) as Tier, slow - below % slow),
+/// Implements [`Policy::save`] and [`Policy::restore`] for a policy that is `Serialize` and
+/// `Deserialize` as a whole.
+#[macro_export]
+macro_rules! saves_itself {
+    () => {
+        fn save(&self) -> Vec<u8> {
+            $crate::policy::to_bytes(self)
         }
-    }
+
+        fn restore(&mut self, state: &[u8]) -> Result<(), $crate::StateError> {
+            *self = $crate::policy::from_bytes(state)?;
+            Ok(())
+        }
+    };
+}
+
+/// A state as bytes.
+///
+/// # Panics
+/// Never for plain data, which is all that policies keep.
+#[must_use]
+pub fn to_bytes<T: serde::Serialize>(state: &T) -> Vec<u8> {
+    postcard::to_allocvec(state).expect("plain data serialises")
+}
+
+/// A state from its bytes.
+///
+/// # Errors
+/// When `bytes` are not a state of this type.
+pub fn from_bytes<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, StateError> {
+    postcard::from_bytes(bytes).map_err(|error| StateError(error.to_string()))
 }
 
 /// A tiering system: a deterministic state machine.
@@ -230,11 +249,44 @@ pub trait Policy: Send {
         Vec::new()
     }
 
+    /// The other signals it wants, read once before the start.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    /// A policy to run the whole workload with beforehand, for systems that profile offline; what it
+    /// [saves](Self::save) at its end is given to [`Self::learn`].
+    fn rehearsal(&self) -> Option<Box<dyn Policy>> {
+        None
+    }
+
+    /// What the rehearsal found out.
+    ///
+    /// # Errors
+    /// When `notes` are not of this policy's rehearsal.
+    fn learn(&mut self, notes: &[u8]) -> Result<(), StateError> {
+        let _ = notes;
+        Ok(())
+    }
+
+    /// Told before the start by a policy that holds this one; `false` when it cannot be done.
+    fn hand_over(&mut self, taken: Takeover) -> bool {
+        let _ = taken;
+        false
+    }
+
+    /// How hot pages are, for policies that hold this one.
+    fn heat(&self) -> Option<&dyn Heat> {
+        None
+    }
+
     /// How it copies pages.
     fn mechanics(&self) -> MigrationMechanics {
         MigrationMechanics {
             lanes: 1,
             fixed_ns: 0,
+            run_fixed_ns: 0,
+            remap_ns: 0,
             copy_gbps: 10.0,
             mode: CopyMode::Unmapped,
         }
@@ -255,6 +307,16 @@ pub trait Policy: Send {
         Placement::FastestFree
     }
 
+    /// The pages of an extent are gone, and with them migrations of them that were asked for.
+    fn on_free(&mut self, extent: &Extent, cx: &mut Context<'_>) {
+        let _ = (extent, cx);
+    }
+
+    /// Faults since the last call, in order of time.
+    fn on_faults(&mut self, faults: &[Fault], cx: &mut Context<'_>) {
+        let _ = (faults, cx);
+    }
+
     /// Samples since the last call, in the order recorded.
     fn on_samples(&mut self, samples: &[Sample], cx: &mut Context<'_>) {
         let _ = (samples, cx);
@@ -273,5 +335,21 @@ pub trait Policy: Send {
     /// Numbers worth reporting.
     fn gauges(&self) -> Vec<Gauge> {
         Vec::new()
+    }
+
+    /// Its whole state; a policy without any has nothing to save.
+    fn save(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Takes up a [saved](Self::save) state of a policy with the same config and topology.
+    ///
+    /// # Errors
+    /// When `state` is not one.
+    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
+        if state.is_empty() {
+            return Ok(());
+        }
+        Err(StateError(format!("{} bytes for a policy without state", state.len())))
     }
 }

@@ -53,6 +53,11 @@ impl CounterRng {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
+    /// A draw from the exponential distribution of mean 1.
+    pub fn exponential(&mut self) -> f64 {
+        -(1.0 - self.next_f64()).ln()
+    }
+
     /// A Poisson count with the given mean: inversion below 30, rounded normal above.
     pub fn poisson(&mut self, mean: f64) -> u64 {
         if mean <= 0.0 {

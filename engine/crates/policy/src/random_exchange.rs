@@ -12,17 +12,18 @@
 //!   goes to the fastest slow tier with room;
 //! - samples during copies are kept for the next tick, which starts when the copies have ended.
 
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 use crate::knob::{Config, KnobError};
 use crate::mover::{self, Mover, Room};
-use crate::policy::{
-    Context, Event, Extent, Gauge, Migrated, MigrationMechanics, Overheads, Page, PageMap, Placement, Policy, Sample,
-    SamplerRequest, Topology,
-};
 use crate::random::CounterRng;
 use crate::rate_limit::RateLimit;
 use crate::registry::{PAGE_2M, PAGE_4K, System};
+use crate::{
+    Context, Event, Extent, Gauge, Migrated, MigrationMechanics, Outcome, Overheads, Page, PageMap, Placement, Policy,
+    Sample, SamplerRequest, Topology,
+};
 
 /// Samples whose page states are fetched together before any is worked on; see `hemem`'s counts.
 const BLOCK: usize = 64;
@@ -44,6 +45,7 @@ crate::knobs! {
 
 /// A uniform choice among the distinct pages offered since it was last emptied, of which only as
 /// many are kept as a tick can use (reservoir sampling, Vitter's algorithm R).
+#[derive(Serialize, Deserialize)]
 struct Reservoir {
     kept: Vec<Page>,
     capacity: usize,
@@ -98,6 +100,7 @@ impl Reservoir {
     }
 }
 
+#[derive(Serialize, Deserialize)]
 struct RandomExchange {
     config: RandomConfig,
     topology: Topology,
@@ -172,6 +175,8 @@ impl RandomExchange {
 }
 
 impl Policy for RandomExchange {
+    crate::saves_itself!();
+
     fn samplers(&self) -> Vec<SamplerRequest> {
         vec![SamplerRequest {
             event: Event::LoadMiss,
@@ -193,6 +198,13 @@ impl Policy for RandomExchange {
         Placement::FastestFree
     }
 
+    fn on_free(&mut self, extent: &Extent, cx: &mut Context<'_>) {
+        self.admit(cx.pages);
+        let gone = extent.start..extent.start + extent.pages;
+        self.fast.retain(|page| !gone.contains(page));
+        self.candidates.kept.retain(|page| !gone.contains(page));
+    }
+
     fn on_samples(&mut self, samples: &[Sample], cx: &mut Context<'_>) {
         self.admit(cx.pages);
         self.candidates.observe(samples, cx.rng);
@@ -201,7 +213,8 @@ impl Policy for RandomExchange {
     fn on_migrations(&mut self, ended: &[Migrated], _: bool, cx: &mut Context<'_>) {
         self.admit(cx.pages);
         // Both a page that went up and one that could not go down are in fast memory.
-        let pages = ended.iter().map(|migrated| migrated.request.page);
+        let there = ended.iter().filter(|migrated| migrated.outcome != Outcome::Gone);
+        let pages = there.map(|migrated| migrated.request.page);
         self.fast.extend(pages.filter(|page| cx.pages.tier_of(*page) == 0));
         self.mover.arrived(ended, cx);
     }

@@ -1,12 +1,13 @@
 //! A cap on bytes per second, exact for any rate and page size.
 
-use crate::policy::Nanos;
+use crate::Nanos;
+use serde::{Deserialize, Serialize};
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 /// A token bucket: it fills with time, and a page may be moved when the bucket holds its bytes.
 /// Over any span of time no more leaves it than `bytes_per_second` times the span and one filling.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RateLimit {
     bytes_per_second: u64,
     /// In bytes times nanoseconds per second, like `level`, so that no rounding ever accumulates.

@@ -1,15 +1,17 @@
-//! All systems, by name. Adding a policy is one file beside this one and one line in [`SYSTEMS`].
+//! All systems, by name. Adding a policy is one file beside this one and one line in [`SYSTEMS`];
+//! adding a policy that holds another is one file and one line in [`WRAPPERS`].
 
 use serde::Serialize;
+use serde::ser::SerializeStruct;
 use thiserror::Error;
 
-use crate::knob::{Config, Knob, KnobError};
+use crate::knob::{self, Config, Knob, KnobError};
 use crate::nearest::nearest;
 use crate::policy::{Policy, Topology};
 use crate::{all_fast, all_slow, hemem, interleave, mru, notier, random_exchange};
 
-/// Everything the rest of the project may know about a system without running it.
-#[derive(Clone, Copy, Serialize)]
+/// Everything the rest of the project may know about a base system without running it.
+#[derive(Clone, Copy)]
 pub struct System {
     /// Name in configs, commands and reports.
     pub name: &'static str,
@@ -22,26 +24,42 @@ pub struct System {
     /// Page sizes it manages, in bytes, the usual one first.
     pub page_bytes: &'static [u64],
     /// Its knobs.
-    #[serde(serialize_with = "serialize_knobs")]
     pub knobs: fn() -> Vec<Knob>,
     /// Checks the config and builds the policy.
-    #[serde(skip)]
     pub build: Build,
 }
 
 /// Checks a config and builds the policy for a topology.
 pub type Build = fn(&Config, &Topology) -> Result<Box<dyn Policy>, KnobError>;
 
-fn serialize_knobs<S: serde::Serializer>(knobs: &fn() -> Vec<Knob>, serializer: S) -> Result<S::Ok, S::Error> {
-    knobs().serialize(serializer)
+/// A policy that holds a policy: `colloid+hemem` is the wrapper `colloid` around the system `hemem`.
+#[derive(Clone, Copy)]
+pub struct Wrapper {
+    /// Name, before the `+`.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Paper or origin.
+    pub source: &'static str,
+    /// What it looks at beside its host's signal.
+    pub signal: &'static str,
+    /// Its knobs, whose names start with its own name so that they never meet a host's.
+    pub knobs: fn() -> Vec<Knob>,
+    /// Whether it makes sense around `host` (built with defaults); if not, why.
+    pub accepts: fn(host: &dyn Policy) -> Result<(), &'static str>,
+    /// Builds it around its host, which has its own config.
+    pub wrap: Wrap,
 }
+
+/// Checks the wrapper's part of a config and builds it around its host.
+pub type Wrap = fn(&Config, &Topology, Box<dyn Policy>) -> Result<Box<dyn Policy>, KnobError>;
 
 /// 4 KiB, in bytes.
 pub const PAGE_4K: u64 = 4 << 10;
 /// 2 MiB, in bytes.
 pub const PAGE_2M: u64 = 2 << 20;
 
-/// The registry.
+/// The base systems.
 pub static SYSTEMS: &[System] = &[
     hemem::SYSTEM,
     mru::SYSTEM,
@@ -52,6 +70,103 @@ pub static SYSTEMS: &[System] = &[
     all_slow::SYSTEM,
 ];
 
+/// The wrappers, in the order in which they go around each other, the outermost first.
+pub static WRAPPERS: &[Wrapper] = &[];
+
+/// The compositions that papers evaluate; any other sensible one is found by its name as well.
+pub static COMPOSITIONS: &[&str] = &[];
+
+/// A base system with the wrappers around it; what a system's name stands for.
+#[derive(Clone)]
+pub struct Composed {
+    /// Outermost first.
+    pub wrappers: Vec<&'static Wrapper>,
+    /// The system that knows the pages.
+    pub base: &'static System,
+}
+
+impl Composed {
+    /// The name: `alto+colloid+nbt`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let names = self.wrappers.iter().map(|w| w.name).chain([self.base.name]);
+        names.collect::<Vec<_>>().join("+")
+    }
+
+    fn joined(&self, of_wrapper: fn(&Wrapper) -> &'static str, of_base: &str) -> String {
+        let parts = self.wrappers.iter().map(|w| of_wrapper(w)).chain([of_base]);
+        parts.collect::<Vec<_>>().join("; ")
+    }
+
+    /// One line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        self.joined(|w| w.summary, self.base.summary)
+    }
+
+    /// Papers or origins.
+    #[must_use]
+    pub fn source(&self) -> String {
+        self.joined(|w| w.source, self.base.source)
+    }
+
+    /// What it learns from.
+    #[must_use]
+    pub fn signal(&self) -> String {
+        self.joined(|w| w.signal, self.base.signal)
+    }
+
+    /// Page sizes, those of the base system.
+    #[must_use]
+    pub fn page_bytes(&self) -> &'static [u64] {
+        self.base.page_bytes
+    }
+
+    /// The knobs of all parts, the outermost wrapper's first.
+    #[must_use]
+    pub fn knobs(&self) -> Vec<Knob> {
+        let wrappers = self.wrappers.iter().flat_map(|w| (w.knobs)());
+        wrappers.chain((self.base.knobs)()).collect()
+    }
+
+    /// Every knob with its value.
+    ///
+    /// # Errors
+    /// Names an unknown knob or a bad value.
+    pub fn resolve(&self, config: &Config) -> Result<Config, KnobError> {
+        knob::resolve(&self.name(), &self.knobs(), config)
+    }
+
+    /// Builds the policy.
+    ///
+    /// # Errors
+    /// Names an unknown knob or a bad value.
+    pub fn build(&self, config: &Config, topology: &Topology) -> Result<Box<dyn Policy>, KnobError> {
+        self.resolve(config)?;
+        let part = |knobs: Vec<Knob>| -> Config {
+            let own = knobs.iter().filter_map(|knob| config.get_key_value(knob.name));
+            own.map(|(name, value)| (name.clone(), value.clone())).collect()
+        };
+        let base = (self.base.build)(&part((self.base.knobs)()), topology)?;
+        self.wrappers.iter().rev().try_fold(base, |host, wrapper| {
+            (wrapper.wrap)(&part((wrapper.knobs)()), topology, host)
+        })
+    }
+}
+
+impl Serialize for Composed {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Composed", 6)?;
+        fields.serialize_field("name", &self.name())?;
+        fields.serialize_field("summary", &self.summary())?;
+        fields.serialize_field("source", &self.source())?;
+        fields.serialize_field("signal", &self.signal())?;
+        fields.serialize_field("page_bytes", self.page_bytes())?;
+        fields.serialize_field("knobs", &self.knobs())?;
+        fields.end()
+    }
+}
+
 /// A name that is no system, or a config that does not fit it.
 #[derive(Debug, Error)]
 pub enum SystemError {
@@ -61,25 +176,101 @@ pub enum SystemError {
         /// What was given.
         name: String,
         /// The closest system.
-        nearest: &'static str,
+        nearest: String,
+    },
+    /// Parts that exist but do not go together.
+    #[error("'{name}' makes no sense: {reason}; a system that does is '{nearest}'")]
+    Senseless {
+        /// What was given.
+        name: String,
+        /// Why not.
+        reason: String,
+        /// The closest one that does.
+        nearest: String,
     },
     /// The config does not fit.
     #[error(transparent)]
     Config(#[from] KnobError),
 }
 
-/// The system called `name`.
-pub fn find(name: &str) -> Result<&'static System, SystemError> {
-    SYSTEMS
+/// Names of all systems that are listed: base systems, then the compositions of papers.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SYSTEMS.iter().map(|s| s.name).chain(COMPOSITIONS.iter().copied())
+}
+
+/// All systems that are listed.
+#[must_use]
+pub fn listed() -> Vec<Composed> {
+    names()
+        .map(|name| find(name).expect("a test finds every listed system"))
+        .collect()
+}
+
+fn nearest_listed(name: &str) -> String {
+    nearest(name, names()).expect("the registry is not empty").to_string()
+}
+
+/// The system called `name`, wrappers included.
+///
+/// # Errors
+/// When a part does not exist, or the parts do not go together.
+pub fn find(name: &str) -> Result<Composed, SystemError> {
+    let mut parts: Vec<&str> = name.split('+').collect();
+    let base_name = parts.pop().unwrap_or_default();
+    let unknown = || SystemError::Unknown {
+        name: name.to_string(),
+        nearest: nearest_listed(name),
+    };
+    let base = SYSTEMS.iter().find(|s| s.name == base_name).ok_or_else(unknown)?;
+    let places: Vec<usize> = parts
         .iter()
-        .find(|s| s.name == name)
-        .ok_or_else(|| SystemError::Unknown {
-            name: name.to_string(),
-            nearest: nearest(name, SYSTEMS.iter().map(|s| s.name)).expect("the registry is not empty"),
-        })
+        .map(|part| WRAPPERS.iter().position(|w| w.name == *part).ok_or_else(unknown))
+        .collect::<Result<_, _>>()?;
+    let composed = Composed {
+        wrappers: places.iter().map(|place| &WRAPPERS[*place]).collect(),
+        base,
+    };
+    check_composition(&composed, &places)?;
+    Ok(composed)
+}
+
+fn check_composition(composed: &Composed, places: &[usize]) -> Result<(), SystemError> {
+    let senseless = |reason: String| SystemError::Senseless {
+        name: composed.name(),
+        reason,
+        nearest: nearest_listed(&composed.name()),
+    };
+    if let Some(pair) = places.windows(2).find(|pair| pair[0] >= pair[1]) {
+        let (outer, inner) = (WRAPPERS[pair[0]].name, WRAPPERS[pair[1]].name);
+        return Err(senseless(if outer == inner {
+            format!("'{outer}' twice")
+        } else {
+            format!("'{inner}' goes around '{outer}', not the other way round")
+        }));
+    }
+    // A host is asked what it can do on the smallest machine there is.
+    let topology = Topology {
+        page_bytes: composed.base.page_bytes[0],
+        pages: 1,
+        capacity_pages: vec![1, 1],
+    };
+    for inner in (0..composed.wrappers.len()).rev() {
+        let host = Composed {
+            wrappers: composed.wrappers[inner + 1..].to_vec(),
+            base: composed.base,
+        };
+        let policy = host.build(&Config::new(), &topology)?;
+        if let Err(reason) = (composed.wrappers[inner].accepts)(policy.as_ref()) {
+            return Err(senseless(reason.to_string()));
+        }
+    }
+    Ok(())
 }
 
 /// Builds the policy of system `name` with `config` for `topology`.
+///
+/// # Errors
+/// As [`find`] and [`Composed::build`].
 pub fn build(name: &str, config: &Config, topology: &Topology) -> Result<Box<dyn Policy>, SystemError> {
-    Ok((find(name)?.build)(config, topology)?)
+    Ok(find(name)?.build(config, topology)?)
 }

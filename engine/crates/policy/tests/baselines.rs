@@ -151,7 +151,7 @@ proptest! {
         let (page_bytes, rate) = (topology.page_bytes as f64, rate_mib * f64::from(1u32 << 20));
         let mut promoted = 0.0;
         for entry in &driver.log {
-            let Entry::Ask { at, request: Move { page, to: 0 }, .. } = entry else { continue };
+            let Entry::Ask { at, request: Move { page, to: 0, .. }, .. } = entry else { continue };
             prop_assert!(sampled(*page), "page {page} was never sampled");
             promoted += page_bytes;
             let earned = rate * (*at as f64 / 1e9 + period_ms / 1e3) + page_bytes;

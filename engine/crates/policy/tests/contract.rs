@@ -5,19 +5,24 @@ mod harness;
 
 use harness::workload;
 use harness::{Driver, Entry, MS};
-use tiertune_policy::registry::{self, PAGE_2M, PAGE_4K, System};
-use tiertune_policy::{Config, Knob, KnobError, KnobKind, Outcome, SYSTEMS, SystemError, Value};
+use tiertune_policy::registry::{self, PAGE_2M, PAGE_4K, SYSTEMS, WRAPPERS};
+use tiertune_policy::{Config, Knob, KnobError, KnobKind, Outcome, SystemError, Value};
 
 /// Every system on both page sizes (where it manages them) with two and with three tiers.
-fn each(check: impl Fn(&System, u64, usize)) {
-    for system in SYSTEMS {
-        for page_bytes in system.page_bytes {
+fn each(check: impl Fn(&str, u64, usize)) {
+    for system in registry::listed() {
+        let name = system.name();
+        for page_bytes in system.page_bytes() {
             for tiers in [2, 3] {
-                println!("{} with pages of {page_bytes} bytes on {tiers} tiers", system.name);
-                check(system, *page_bytes, tiers);
+                println!("{name} with pages of {page_bytes} bytes on {tiers} tiers");
+                check(&name, *page_bytes, tiers);
             }
         }
     }
+}
+
+fn signal(system: &str) -> bool {
+    registry::find(system).expect("it is listed").signal() != "none"
 }
 
 /// A config with `knob` at `value` and, where the knob acts only beside another, that one set too.
@@ -44,7 +49,7 @@ fn extremes(knob: &Knob) -> Vec<Value> {
 #[test]
 fn equal_inputs_give_equal_decisions() {
     each(|system, page_bytes, tiers| {
-        let run = || workload::run(system.name, &Config::new(), page_bytes, tiers);
+        let run = || workload::run(system, &Config::new(), page_bytes, tiers);
         assert_eq!(run(), run());
     });
 }
@@ -54,7 +59,7 @@ fn equal_inputs_give_equal_decisions() {
 #[test]
 fn requests_are_valid_and_succeed() {
     each(|system, page_bytes, tiers| {
-        let log = workload::run(system.name, &Config::new(), page_bytes, tiers).log;
+        let log = workload::run(system, &Config::new(), page_bytes, tiers).log;
         let count = |wanted: Outcome| {
             log.iter()
                 .filter(|entry| matches!(entry, Entry::Ended(migrated) if migrated.outcome == wanted))
@@ -65,7 +70,7 @@ fn requests_are_valid_and_succeed() {
         let moves = log.iter().any(|entry| matches!(entry, Entry::Ended(_)));
         assert_eq!(
             moves,
-            system.signal != "none",
+            signal(system),
             "a system with a signal acts on it, one without does not"
         );
     });
@@ -73,8 +78,8 @@ fn requests_are_valid_and_succeed() {
 
 #[test]
 fn knobs_at_their_extremes_do_no_harm() {
-    for system in SYSTEMS {
-        let knobs = (system.knobs)();
+    for system in registry::listed() {
+        let knobs = system.knobs();
         let all_at = |pick: fn(Vec<Value>) -> Option<Value>| -> Config {
             let pick = |knob: &Knob| {
                 (
@@ -94,8 +99,8 @@ fn knobs_at_their_extremes_do_no_harm() {
                 .flat_map(|knob| extremes(knob).into_iter().map(|value| with(knob, value))),
         );
         for config in configs {
-            println!("{} {config:?}", system.name);
-            let gauges = workload::run(system.name, &config, PAGE_2M, 2).gauges;
+            println!("{} {config:?}", system.name());
+            let gauges = workload::run(&system.name(), &config, system.page_bytes()[0], 2).gauges;
             assert!(
                 gauges
                     .iter()
@@ -109,14 +114,14 @@ fn knobs_at_their_extremes_do_no_harm() {
 /// the default lets go all the way round; so every other knob is tried at its extremes too.
 #[test]
 fn every_knob_changes_what_the_system_does_or_says_that_it_is_inert() {
-    for system in SYSTEMS {
-        let knobs = (system.knobs)();
+    for system in registry::listed() {
+        let knobs = system.knobs();
         for knob in &knobs {
             let changes = |background: &Config| {
                 let run = |value: &Value| {
                     let mut config = background.clone();
                     config.extend(with(knob, value.clone()));
-                    workload::run(system.name, &config, PAGE_2M, 2)
+                    workload::run(&system.name(), &config, system.page_bytes()[0], 2)
                 };
                 let default = run(&knob.default);
                 extremes(knob).iter().any(|value| run(value) != default)
@@ -132,14 +137,16 @@ fn every_knob_changes_what_the_system_does_or_says_that_it_is_inert() {
                 backgrounds.iter().any(changes)
             };
             assert_ne!(
-                acts, inert,
+                acts,
+                inert,
                 "{} knob {}: acts: {acts}, declared inert: {inert}",
-                system.name, knob.name
+                system.name(),
+                knob.name
             );
             assert!(
                 !(inert && knob.tunable),
                 "{} would search the inert knob {}",
-                system.name,
+                system.name(),
                 knob.name
             );
         }
@@ -148,16 +155,16 @@ fn every_knob_changes_what_the_system_does_or_says_that_it_is_inert() {
 
 #[test]
 fn knobs_are_declared_completely() {
-    for system in SYSTEMS {
-        let knobs = (system.knobs)();
+    for system in registry::listed() {
+        let knobs = system.knobs();
         for knob in &knobs {
-            let place = format!("{} knob {}", system.name, knob.name);
+            let place = format!("{} knob {}", system.name(), knob.name);
             assert!(
                 !knob.meaning.is_empty() && !knob.source.is_empty(),
                 "{place}: meaning or source is missing"
             );
             assert_eq!(
-                knob.check(system.name, &knob.default).as_ref(),
+                knob.check(&system.name(), &knob.default).as_ref(),
                 Ok(&knob.default),
                 "{place}: default"
             );
@@ -172,7 +179,7 @@ fn knobs_are_declared_completely() {
                     .find(|knob| knob.name == *other)
                     .unwrap_or_else(|| panic!("{place}: {other}"));
                 assert_eq!(
-                    other.check(system.name, value).as_ref(),
+                    other.check(&system.name(), value).as_ref(),
                     Ok(value),
                     "{place}: condition"
                 );
@@ -183,32 +190,32 @@ fn knobs_are_declared_completely() {
 
 #[test]
 fn configs_resolve_to_defaults_and_mistakes_are_named() {
-    let topology = workload::topology(PAGE_2M, 2);
-    for system in SYSTEMS {
-        let build = |config: Config| registry::build(system.name, &config, &topology).map(|_| ());
-        build(Config::new()).unwrap_or_else(|error| panic!("{}: {error}", system.name));
-        let knobs = (system.knobs)();
+    for system in registry::listed() {
+        let topology = workload::topology(system.page_bytes()[0], 2);
+        let build = |config: Config| registry::build(&system.name(), &config, &topology).map(|_| ());
+        build(Config::new()).unwrap_or_else(|error| panic!("{}: {error}", system.name()));
+        let knobs = system.knobs();
         for knob in &knobs {
             let misspelt = &knob.name[..knob.name.len() - 1];
             match build(Config::from([(misspelt.to_string(), knob.default.clone())])) {
                 Err(SystemError::Config(KnobError::Unknown { key, nearest, .. })) => {
                     assert_eq!((key.as_str(), nearest.as_str()), (misspelt, knob.name));
                 }
-                other => panic!("{}: '{misspelt}' gives {other:?}", system.name),
+                other => panic!("{}: '{misspelt}' gives {other:?}", system.name()),
             }
             let KnobKind::Int { max, .. } = knob.kind else { continue };
             match build(with(knob, Value::Int(max + 1))) {
                 Err(SystemError::Config(KnobError::Invalid { key, nearest, .. })) => {
                     assert_eq!((key.as_str(), nearest), (knob.name, max.to_string()));
                 }
-                other => panic!("{}: {} = {} gives {other:?}", system.name, knob.name, max + 1),
+                other => panic!("{}: {} = {} gives {other:?}", system.name(), knob.name, max + 1),
             }
         }
         let unknown = build(Config::from([("no_such_knob".to_string(), Value::Int(1))]));
         assert!(
             matches!(unknown, Err(SystemError::Config(KnobError::Unknown { .. }))),
             "{}",
-            system.name
+            system.name()
         );
     }
 }
@@ -217,7 +224,7 @@ fn configs_resolve_to_defaults_and_mistakes_are_named() {
 fn declared_samplers_mechanics_and_overheads_make_sense() {
     each(|system, page_bytes, tiers| {
         let topology = workload::topology(page_bytes, tiers);
-        let policy = registry::build(system.name, &Config::new(), &topology).expect("defaults are valid");
+        let policy = registry::build(system, &Config::new(), &topology).expect("defaults are valid");
         assert!(policy.samplers().iter().all(|sampler| sampler.period > 0));
         let mechanics = policy.mechanics();
         assert!(mechanics.lanes > 0 && mechanics.copy_gbps > 0.0);
@@ -231,7 +238,7 @@ fn declared_samplers_mechanics_and_overheads_make_sense() {
 fn empty_calls_and_stray_wake_ups_do_no_harm() {
     each(|system, page_bytes, tiers| {
         let topology = workload::topology(page_bytes, tiers);
-        let policy = registry::build(system.name, &Config::new(), &topology).expect("defaults are valid");
+        let policy = registry::build(system, &Config::new(), &topology).expect("defaults are valid");
         let mut driver = Driver::new(policy, &topology);
         for step in 0..10 {
             driver.run_until(step * 3 * MS);
@@ -282,9 +289,66 @@ fn policy_code_reads_no_clock_file_thread_or_environment() {
 
 #[test]
 fn names_of_systems_are_unique_and_found() {
-    for system in SYSTEMS {
-        let found = registry::find(system.name).expect("registered");
-        assert!(std::ptr::eq(found, system), "{} is registered twice", system.name);
-        assert!([PAGE_2M, PAGE_4K].contains(&system.page_bytes[0]));
+    let mut names: Vec<&str> = registry::names().collect();
+    for name in &names {
+        let found = registry::find(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(found.name(), **name);
+        assert!([PAGE_2M, PAGE_4K].contains(&found.page_bytes()[0]));
+    }
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all, "a system is registered twice");
+}
+
+/// Every wrapper around every system: it is either built and keeps the promises, or refused with a
+/// reason and something that would do.
+#[test]
+fn any_composition_works_or_is_refused_with_a_reason() {
+    let mut works = 0;
+    for wrapper in WRAPPERS {
+        for system in SYSTEMS {
+            let name = format!("{}+{}", wrapper.name, system.name);
+            match registry::find(&name) {
+                Ok(found) => {
+                    works += 1;
+                    let run = || workload::run(&name, &Config::new(), found.page_bytes()[0], 2);
+                    assert_eq!(run(), run(), "{name}");
+                }
+                Err(SystemError::Senseless { reason, nearest, .. }) => {
+                    assert!(
+                        !reason.is_empty() && registry::find(&nearest).is_ok(),
+                        "{name}: {reason}, {nearest}"
+                    );
+                }
+                Err(other) => panic!("{name}: {other}"),
+            }
+        }
+        let twice = format!("{0}+{0}+{1}", wrapper.name, SYSTEMS[0].name);
+        assert!(
+            matches!(registry::find(&twice), Err(SystemError::Senseless { .. })),
+            "{twice}"
+        );
+    }
+    assert_eq!(works > 0, !WRAPPERS.is_empty());
+}
+
+/// A daemon that restarts goes on where it was: a fresh policy that takes up a saved state decides
+/// as the old one would have.
+#[test]
+fn a_restored_policy_goes_on_as_the_saved_one_would_have() {
+    each(|system, page_bytes, tiers| {
+        let through = workload::run(system, &Config::new(), page_bytes, tiers);
+        let restored = workload::run_with_restart(system, &Config::new(), page_bytes, tiers);
+        assert!(through == restored, "{system} has forgotten something");
+    });
+}
+
+#[test]
+fn a_state_that_is_none_is_refused() {
+    for system in registry::listed() {
+        let topology = workload::topology(system.page_bytes()[0], 2);
+        let mut policy = system.build(&Config::new(), &topology).expect("defaults are valid");
+        assert!(policy.restore(&[0xff; 7]).is_err(), "{}", system.name());
     }
 }

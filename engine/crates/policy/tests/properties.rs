@@ -229,7 +229,7 @@ proptest! {
                     }
                 }
                 Entry::Ask { .. } => owed += 1,
-                Entry::Ended(_) => {}
+                Entry::Ended(_) | Entry::Order { .. } | Entry::Fault(_) => {}
             }
         }
     }
@@ -251,6 +251,7 @@ proptest! {
                 }
                 Entry::Ask { .. } => under_way += 1,
                 Entry::Ended(_) => under_way -= 1,
+                Entry::Order { .. } | Entry::Fault(_) => {}
             }
         }
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tiertune_policy::{Config, SYSTEMS, registry};
+use tiertune_policy::{Config, registry};
 use tiertune_sim::metrics::METRICS;
 use tiertune_sim::scenario::WorkloadModel;
 use tiertune_sim::{Request, Workload};
@@ -114,7 +114,7 @@ fn version() -> &'static str {
 /// All systems with their knobs, as JSON.
 #[pyfunction]
 fn systems_json() -> PyResult<String> {
-    serde_json::to_string(SYSTEMS).map_err(refused)
+    serde_json::to_string(&registry::listed()).map_err(refused)
 }
 
 /// All metrics of a run, as JSON.
@@ -123,12 +123,18 @@ fn metrics_json() -> PyResult<String> {
     serde_json::to_string(METRICS).map_err(refused)
 }
 
+/// One system with its knobs, as JSON: also a composition that is not listed.
+#[pyfunction]
+fn system_json(name: &str) -> PyResult<String> {
+    serde_json::to_string(&registry::find(name).map_err(refused)?).map_err(refused)
+}
+
 /// Checks a config; returns it with defaults filled in, as JSON.
 #[pyfunction]
 fn check_config(system: &str, config: &str) -> PyResult<String> {
     let system = registry::find(system).map_err(refused)?;
     let config: Config = serde_json::from_str(config).map_err(refused)?;
-    let resolved = tiertune_policy::knob::resolve(system.name, &(system.knobs)(), &config).map_err(refused)?;
+    let resolved = system.resolve(&config).map_err(refused)?;
     serde_json::to_string(&resolved).map_err(refused)
 }
 
@@ -173,6 +179,7 @@ fn run_many(py: Python<'_>, workload: &PyWorkload, requests: Vec<String>, thread
 fn tiertune_engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyWorkload>()?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
+    module.add_function(wrap_pyfunction!(system_json, module)?)?;
     module.add_function(wrap_pyfunction!(systems_json, module)?)?;
     module.add_function(wrap_pyfunction!(metrics_json, module)?)?;
     module.add_function(wrap_pyfunction!(check_config, module)?)?;

@@ -2,24 +2,31 @@
 
 use serde::Serialize;
 use tiertune_policy::{
-    Context, CounterRng, Event, Extent, Migrated, Move, Nanos, Outcome, Overheads, PageMap, Placement, Policy, Sample,
-    SamplerRequest, Topology, registry,
+    AccessedBits, Context, CounterRng, Counters, Event, Extent, Fault, FaultKind, How, Migrated, Move, Nanos, Needs,
+    Order, Outcome, Overheads, Page, Placement, Policy, Sample, SamplerRequest, TierCounters, Topology, Truth,
+    registry,
 };
 
 use crate::error::RunError;
 use crate::latency::{TierLatency, Traffic};
 use crate::memory::Memory;
 use crate::metrics::{Metrics, Stretch, Timeline, TimelineColumns};
-use crate::migration::{Migrator, Step};
-use crate::scenario::{Noise, Request};
+use crate::migration::{Copies, Copying, Migrator, Step};
+use crate::scenario::{Mode, Noise, Request};
 use crate::timings::Timings;
-use crate::workload::Workload;
+use crate::touches::Touches;
+use crate::truth::Foresight;
+use crate::workload::{Phase, Workload};
 
 /// Domains of random numbers, so that no two purposes share a stream.
 pub(crate) mod domain {
     pub const POLICY: u64 = 1;
     pub const PHASES: u64 = 2;
     pub const ACCESSES: u64 = 3;
+    pub const TOUCHES: u64 = 4;
+    pub const GUARDS: u64 = 5;
+    pub const COPIES: u64 = 6;
+    pub const REHEARSAL: u64 = 7;
 }
 
 /// What a run returns.
@@ -38,6 +45,26 @@ pub struct RunResult {
     pub timings: Option<Timings>,
 }
 
+/// Accessed bits as a mode keeps them.
+pub enum Accessed<'w> {
+    /// Nobody reads them.
+    Unread,
+    /// Drawn from rates.
+    Rates(Touches<'w>),
+    /// Set by every access, a bool a page.
+    Bits(Vec<bool>),
+}
+
+impl AccessedBits for Accessed<'_> {
+    fn test_and_clear(&mut self, page: Page) -> bool {
+        match self {
+            Accessed::Unread => panic!("the policy reads accessed bits, but does not say that it needs them"),
+            Accessed::Rates(touches) => touches.test_and_clear(page),
+            Accessed::Bits(bits) => std::mem::take(&mut bits[page as usize]),
+        }
+    }
+}
+
 /// Policy, page table and migrator on a virtual clock.
 pub struct Driver<'w> {
     /// The workload.
@@ -50,6 +77,22 @@ pub struct Driver<'w> {
     pub samplers: Vec<SamplerRequest>,
     /// What running the policy costs.
     pub overheads: Overheads,
+    /// The signals it needs.
+    pub needs: Needs,
+    /// Accessed bits.
+    pub accessed: Accessed<'w>,
+    /// Counters.
+    pub counters: Counters,
+    /// The truth, for policies that need it.
+    pub truth: Option<Foresight<'w>>,
+    /// Pages to guard, as asked and not yet taken up.
+    pub arms: Vec<std::ops::Range<Page>>,
+    /// Pages whose kept frame was given up.
+    pub released: Vec<Page>,
+    /// Time that application threads owe for work of the tiering system.
+    pub application_ns: f64,
+    /// Time that the tiering system's threads have yet to spend.
+    background_ns: f64,
     /// Sums so far.
     pub totals: Stretch,
     /// Counts beside the sums.
@@ -61,6 +104,7 @@ pub struct Driver<'w> {
     wake: Option<Nanos>,
     timeline: Timeline,
     moves: Vec<Move>,
+    orders: Vec<Order>,
     ended: Vec<Migrated>,
     config: tiertune_policy::Config,
     co_runners: Vec<Traffic>,
@@ -68,39 +112,32 @@ pub struct Driver<'w> {
 }
 
 impl<'w> Driver<'w> {
-    /// Builds the policy and places the workload's pages.
-    pub fn new(workload: &'w Workload, request: &Request) -> Result<Self, RunError> {
-        let system = registry::find(&request.system)?;
-        if !system.page_bytes.contains(&request.page_bytes) {
-            return Err(RunError::PageSize {
-                system: system.name.to_string(),
-                page_bytes: request.page_bytes,
-                supported: system
-                    .page_bytes
-                    .iter()
-                    .map(u64::to_string)
-                    .collect::<Vec<_>>()
-                    .join(" and "),
-            });
-        }
-        let pages_in = |bytes: u64| u32::try_from(bytes / request.page_bytes).unwrap_or(u32::MAX);
-        let mut capacity = vec![pages_in(request.fast_bytes)];
-        capacity.extend(request.machine.tiers[1..].iter().map(|t| pages_in(t.capacity_bytes)));
-        let topology = Topology {
-            page_bytes: request.page_bytes,
-            pages: workload.pages,
-            capacity_pages: capacity.clone(),
-        };
-        let config = tiertune_policy::knob::resolve(system.name, &(system.knobs)(), &request.config)
+    /// Places the workload's first pages, as `policy` says.
+    pub fn new(workload: &'w Workload, request: &'w Request, policy: Box<dyn Policy>) -> Result<Self, RunError> {
+        let topology = topology(workload, request);
+        let config = registry::find(&request.system)?
+            .resolve(&request.config)
             .map_err(tiertune_policy::SystemError::from)?;
-        let policy = registry::build(system.name, &request.config, &topology)?;
         let key = noise_key(request, &config);
+        let needs = policy.needs();
+        let tiers = request.machine.tiers.len();
         let mut driver = Self {
             workload,
-            memory: Memory::new(workload, capacity),
-            migrator: Migrator::new(policy.mechanics(), request.page_bytes),
+            migrator: Migrator::new(policy.mechanics(), request.page_bytes, workload.pages),
+            memory: Memory::new(workload, topology.capacity_pages),
             samplers: policy.samplers(),
             overheads: policy.overheads(),
+            needs,
+            accessed: Accessed::Unread,
+            counters: Counters {
+                tiers: vec![TierCounters::default(); tiers],
+                ..Counters::default()
+            },
+            truth: needs.truth.then(|| Foresight::new(workload, &request.machine)),
+            arms: Vec::new(),
+            released: Vec::new(),
+            application_ns: 0.0,
+            background_ns: 0.0,
             totals: Stretch::default(),
             metrics: Metrics::default(),
             key,
@@ -109,41 +146,86 @@ impl<'w> Driver<'w> {
             wake: None,
             timeline: Timeline::new(request.timeline_points),
             moves: Vec::new(),
+            orders: Vec::new(),
             ended: Vec::new(),
             config,
-            co_runners: vec![Traffic::default(); request.machine.tiers.len()],
-            unbooked_bytes: vec![[0.0; 2]; request.machine.tiers.len()],
+            co_runners: vec![Traffic::default(); tiers],
+            unbooked_bytes: vec![[0.0; 2]; tiers],
         };
         for contention in &request.contention {
             let tier = &mut driver.co_runners[contention.tier];
             tier.read_gbps += contention.read_gbps;
             tier.write_gbps += contention.write_gbps;
         }
-        driver.place_all(request)?;
+        if needs.accessed_bits {
+            let rng = CounterRng::new(key, &[domain::TOUCHES]);
+            driver.accessed = match request.mode {
+                Mode::Fast => Accessed::Rates(Touches::new(workload, rng)),
+                Mode::Reference => Accessed::Bits(vec![false; workload.pages as usize]),
+            };
+        }
+        for index in 0..workload.objects.len() {
+            if workload.objects[index].initial {
+                driver.allocate(0, index, Some(request))?;
+            }
+        }
         driver.wake = Some(0);
         driver.wake_if_due(0);
         Ok(driver)
     }
 
-    fn place_all(&mut self, request: &Request) -> Result<(), RunError> {
-        for (index, object) in self.workload.objects.iter().enumerate() {
-            let extent = Extent {
-                start: object.first_page,
-                pages: object.pages,
-            };
-            let placement = self.call(0, |policy, cx| policy.on_alloc(&extent, cx));
-            let tiers = self.memory.capacity().len();
-            let room: u64 = (0..tiers).map(|t| u64::from(self.memory.free_pages(t as u8))).sum();
-            if placement != Placement::FastUnbounded && room < u64::from(object.pages) {
-                return Err(RunError::Footprint {
-                    footprint_bytes: u64::from(self.workload.pages) * request.page_bytes,
-                    fast_bytes: request.fast_bytes,
-                    slow_bytes: request.machine.tiers[1..].iter().map(|t| t.capacity_bytes).sum(),
-                });
-            }
-            self.memory.place(index, object, placement);
+    fn extent(&self, index: usize) -> Extent {
+        let object = &self.workload.objects[index];
+        Extent {
+            object: index as u32,
+            site: object.site,
+            start: object.first_page,
+            pages: object.pages,
         }
+    }
+
+    /// Allocates an object; `request` when the whole footprint has yet to be checked.
+    fn allocate(&mut self, now: Nanos, index: usize, request: Option<&Request>) -> Result<(), RunError> {
+        let extent = self.extent(index);
+        let placement = self.call(now, |policy, cx| policy.on_alloc(&extent, cx));
+        let room: u64 = self.memory.capacity().iter().map(|pages| u64::from(*pages)).sum();
+        if let Some(request) =
+            request.filter(|_| placement != Placement::FastUnbounded && room < u64::from(self.workload.peak_pages))
+        {
+            return Err(RunError::Footprint {
+                footprint_bytes: u64::from(self.workload.peak_pages) * request.page_bytes,
+                fast_bytes: request.fast_bytes,
+                slow_bytes: request.machine.tiers[1..].iter().map(|t| t.capacity_bytes).sum(),
+            });
+        }
+        // Allocations go before kept frames and copies under way.
+        if self.memory.free_pages_in_all() < u64::from(extent.pages) {
+            self.released.extend(self.memory.release_all());
+            self.migrator.cancel(0..Page::MAX, now, &mut self.memory);
+        }
+        self.memory.place(index, &self.workload.objects[index], placement);
         Ok(())
+    }
+
+    /// Frees and allocates what a phase begins with.
+    pub fn begin_phase(&mut self, now: Nanos, phase: &'w Phase) {
+        for index in &phase.free {
+            let extent = self.extent(*index);
+            let pages = extent.start..extent.start + extent.pages;
+            self.call(now, |policy, cx| policy.on_free(&extent, cx));
+            self.migrator.cancel(pages, now, &mut self.memory);
+            self.memory.remove(*index, &self.workload.objects[*index]);
+        }
+        if !phase.free.is_empty() {
+            self.deliver_migrations(now);
+        }
+        for index in &phase.allocate {
+            self.allocate(now, *index, None)
+                .expect("the most that ever exists was checked to fit");
+        }
+        if let Accessed::Rates(touches) = &mut self.accessed {
+            touches.begin(phase);
+        }
     }
 
     /// Calls the policy and takes up what it asks for.
@@ -151,13 +233,55 @@ impl<'w> Driver<'w> {
         let mut context = Context {
             now,
             pages: &self.memory,
+            accessed: &mut self.accessed,
+            counters: &self.counters,
+            truth: self.truth.as_ref().map(|truth| truth as &dyn Truth),
             rng: &mut self.rng,
             moves: &mut self.moves,
+            orders: &mut self.orders,
             wake_at: &mut self.wake,
         };
         let result = f(self.policy.as_mut(), &mut context);
         self.migrator.request(&mut self.moves, now);
+        for order in std::mem::take(&mut self.orders) {
+            self.obey(order);
+        }
         result
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Arm(pages) => self.arms.push(pages),
+            Order::Release(page) => {
+                if self.memory.release(page) {
+                    self.released.push(page);
+                }
+            }
+            Order::SamplingPeriod(event, period) => {
+                for sampler in self.samplers.iter_mut().filter(|sampler| sampler.event == event) {
+                    sampler.period = period.max(1);
+                }
+            }
+            Order::Background(ns) => {
+                self.background_ns += ns as f64;
+                self.metrics.policy_cpu_s += ns as f64 / 1e9;
+            }
+            Order::InApplication(ns) => {
+                self.application_ns += ns as f64;
+                self.metrics.scan_stall_s += ns as f64 / 1e9;
+            }
+        }
+    }
+
+    /// Cores that the tiering system's threads take in the next `ns`.
+    #[must_use]
+    pub fn busy_cores(&self, ns: f64) -> f64 {
+        self.overheads.busy_cores + (self.background_ns / ns.max(1.0)).min(1.0)
+    }
+
+    /// The tiering system's threads have run for `ns`.
+    pub fn pay_background(&mut self, ns: f64) {
+        self.background_ns = (self.background_ns - ns).max(0.0);
     }
 
     /// Traffic by tier of co-runners and of copies, for a stretch of `ns`: those under way, and what
@@ -166,7 +290,7 @@ impl<'w> Driver<'w> {
     pub fn foreign_traffic(&self, curves: &[TierLatency], ns: f64) -> Vec<Traffic> {
         let mut copies = vec![Traffic::default(); self.co_runners.len()];
         for copying in self.migrator.copying() {
-            let gbps = self.workload.page_bytes as f64 / (copying.end - copying.start) as f64;
+            let gbps = self.migrator.gbps(copying);
             copies[usize::from(copying.from)].read_gbps += gbps;
             copies[usize::from(copying.request.to)].write_gbps += gbps;
         }
@@ -201,32 +325,27 @@ impl<'w> Driver<'w> {
         self.wake
     }
 
-    /// Runs migrations until `until`; `on_begun` prices what a copy costs the application, and
-    /// every change of place goes to `on_moved`.
-    pub fn migrate(
-        &mut self,
-        until: Nanos,
-        duration: impl FnMut(&Migrator, u8, u8) -> Nanos,
-        mut on_step: impl FnMut(&Step),
-        stretch: &mut Stretch,
-    ) {
-        let objects = &self.workload.objects;
-        let (metrics, page_bytes) = (&mut self.metrics, self.workload.page_bytes);
+    /// Runs migrations until `until`; `copies` prices copies and hears of every step.
+    pub fn migrate<C: Copies>(&mut self, until: Nanos, copies: &mut C, stretch: &mut Stretch) {
+        let mut counted = Counted {
+            inner: copies,
+            metrics: &mut self.metrics,
+            page_bytes: self.workload.page_bytes as f64,
+            stretch,
+        };
         self.migrator
-            .advance(until, &mut self.memory, objects, duration, |step| {
-                match step {
-                    Step::Begun(copying) => metrics.migration_busy_s += (copying.end - copying.start) as f64 / 1e9,
-                    Step::Moved { from, to, .. } => {
-                        metrics.migrated_bytes += page_bytes as f64;
-                        if to < from {
-                            stretch.promotions += 1.0;
-                        } else {
-                            stretch.demotions += 1.0;
-                        }
-                    }
-                }
-                on_step(&step);
-            });
+            .advance(until, &mut self.memory, &self.workload.objects, &mut counted);
+    }
+
+    /// Reports faults to the policy.
+    pub fn deliver_faults(&mut self, now: Nanos, faults: &[Fault]) {
+        if faults.is_empty() {
+            return;
+        }
+        let hints = faults.iter().filter(|fault| fault.kind == FaultKind::Hint).count();
+        self.metrics.hint_faults += hints as f64;
+        self.metrics.write_faults += (faults.len() - hints) as f64;
+        self.call(now, |policy, cx| policy.on_faults(faults, cx));
     }
 
     /// Hands samples to the policy.
@@ -243,8 +362,12 @@ impl<'w> Driver<'w> {
         let mut ended = std::mem::take(&mut self.ended);
         self.migrator.take_ended(&mut ended);
         if !ended.is_empty() {
-            let failed = ended.iter().filter(|m| m.outcome == Outcome::NoSpace).count();
-            self.metrics.migrations_failed += failed as f64;
+            let pages = |outcome: Outcome| -> u32 {
+                let ended = ended.iter().filter(|m| m.outcome == outcome);
+                ended.map(|m| m.request.pages).sum()
+            };
+            self.metrics.migrations_failed += f64::from(pages(Outcome::NoSpace));
+            self.metrics.migrations_given_up += f64::from(pages(Outcome::Aborted));
             let idle = self.migrator.idle();
             self.call(now, |policy, cx| policy.on_migrations(&ended, idle, cx));
         }
@@ -271,7 +394,8 @@ impl<'w> Driver<'w> {
     /// # Panics
     /// When a count is off, which is a bug of the simulator.
     pub fn assert_consistent(&self) {
-        let copying: Vec<u8> = self.migrator.copying().map(|c| c.request.to).collect();
+        let copying = self.migrator.copying().filter(|c| c.request.how != How::Remap);
+        let copying: Vec<(u8, u32)> = copying.map(|c| (c.request.to, c.request.pages)).collect();
         if let Err(problem) = self.memory.check(&self.workload.objects, &copying) {
             panic!("simulator bug: {problem}");
         }
@@ -279,8 +403,14 @@ impl<'w> Driver<'w> {
 
     /// The result after the last operation at `now`.
     #[must_use]
-    pub fn finish(mut self, now: Nanos) -> RunResult {
-        let unfinished: u64 = self.migrator.copying().map(|c| c.end.saturating_sub(now)).sum();
+    pub fn finish(mut self, now: Nanos) -> (RunResult, Box<dyn Policy>) {
+        let background = |c: &&Copying| !matches!(c.request.how, How::InFault { .. });
+        let unfinished: u64 = self
+            .migrator
+            .copying()
+            .filter(background)
+            .map(|c| c.end.saturating_sub(now))
+            .sum();
         let t = &self.totals;
         let m = &mut self.metrics;
         m.migration_busy_s -= unfinished as f64 / 1e9;
@@ -294,7 +424,7 @@ impl<'w> Driver<'w> {
         m.fast_bandwidth_gbps = t.fast_traffic_bytes / t.ns;
         m.slow_bandwidth_gbps = t.slow_traffic_bytes / t.ns;
         m.simulated_accesses = t.reads;
-        RunResult {
+        let result = RunResult {
             gauges: self
                 .policy
                 .gauges()
@@ -305,7 +435,62 @@ impl<'w> Driver<'w> {
             timeline: self.timeline.columns(),
             config: self.config,
             timings: None,
+        };
+        (result, self.policy)
+    }
+}
+
+/// Counts what migrations do, beside what the mode makes of it.
+struct Counted<'a, C> {
+    inner: &'a mut C,
+    metrics: &'a mut Metrics,
+    page_bytes: f64,
+    stretch: &'a mut Stretch,
+}
+
+impl<C: Copies> Copies for Counted<'_, C> {
+    fn duration_ns(&self, migrator: &Migrator, request: &Move, from: u8) -> Nanos {
+        self.inner.duration_ns(migrator, request, from)
+    }
+
+    fn written(&mut self, copying: &Copying) -> bool {
+        self.inner.written(copying)
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Begun(copying) => {
+                if !matches!(copying.request.how, How::InFault { .. }) {
+                    self.metrics.migration_busy_s += (copying.end - copying.start) as f64 / 1e9;
+                }
+            }
+            Step::Aborted(copying) => {
+                self.metrics.migrations_aborted += 1.0;
+                self.metrics.migrated_bytes += self.page_bytes * f64::from(copying.request.pages);
+            }
+            Step::Moved { from, to, copied, .. } => {
+                self.metrics.migrated_bytes += if *copied { self.page_bytes } else { 0.0 };
+                if to < from {
+                    self.stretch.promotions += 1.0;
+                } else {
+                    self.stretch.demotions += 1.0;
+                }
+            }
         }
+        self.inner.step(step);
+    }
+}
+
+/// The machine as the policy is told of it.
+#[must_use]
+pub fn topology(workload: &Workload, request: &Request) -> Topology {
+    let pages_in = |bytes: u64| u32::try_from(bytes / request.page_bytes).unwrap_or(u32::MAX);
+    let mut capacity_pages = vec![pages_in(request.fast_bytes)];
+    capacity_pages.extend(request.machine.tiers[1..].iter().map(|t| pages_in(t.capacity_bytes)));
+    Topology {
+        page_bytes: request.page_bytes,
+        pages: workload.pages,
+        capacity_pages,
     }
 }
 

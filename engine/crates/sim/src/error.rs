@@ -30,6 +30,14 @@ pub enum RunError {
         /// The valid sizes.
         supported: String,
     },
+    /// A profiling run that its own system could not read.
+    #[error("system '{system}': profiling run: {problem}")]
+    Rehearsal {
+        /// The system.
+        system: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// More memory than there is.
     #[error(
         "footprint of {footprint_bytes} bytes does not fit: {fast_bytes} bytes of fast memory and {slow_bytes} bytes below it"

@@ -7,40 +7,51 @@
 //! drawn from its stream's law. So the cost of a run grows with samples, copies and slices, not
 //! with accesses.
 
-use tiertune_policy::{CopyMode, CounterRng, Event, Nanos, PageMap, Sample};
+mod copies;
+mod counting;
+mod faults;
+
+use tiertune_policy::{CounterRng, Event, Fault, Nanos, PageMap, Policy, Sample};
 
 use crate::alias::AliasTable;
+use crate::binomial::binomial;
 use crate::cache::hit_shares;
-use crate::driver::{Driver, RunResult, domain, is_store};
+use crate::driver::{Accessed, Driver, RunResult, domain, is_store};
 use crate::error::RunError;
 use crate::latency::LatencySolver;
 use crate::memory::Memory;
 use crate::metrics::Stretch;
-use crate::migration::{Migrator, Step};
 use crate::operation::{Operation, operation_time};
 use crate::sampler::{RecordBudget, ThreadCounters};
 use crate::scenario::{Machine, Request};
 use crate::sweep::Sweep;
 use crate::timings::Stopwatch;
+use crate::watch::{Noticed, Watch};
 use crate::workload::{LINE_BYTES, Object, Phase, Popularity, Stream, Workload};
 
 /// Longest slice when nothing samples or copies: only sweeps then change the rates.
 const QUIET_SLICE_NS: u64 = 50_000_000;
 
 /// Runs `workload` as `request` says.
-pub fn run(workload: &Workload, request: &Request) -> Result<RunResult, RunError> {
-    let mut simulation = Fast::new(workload, request)?;
+pub fn run(
+    workload: &Workload,
+    request: &Request,
+    policy: Box<dyn Policy>,
+) -> Result<(RunResult, Box<dyn Policy>), RunError> {
+    let mut simulation = Fast::new(workload, request, policy)?;
     for phase in workload.phases_in_order() {
         simulation.run_phase(phase);
     }
     let Fast {
         driver, now, stopwatch, ..
     } = simulation;
-    Ok(RunResult {
-        timings: stopwatch.finish(),
-        ..driver.finish(now)
-    })
+    let (result, policy) = driver.finish(now);
+    let timings = stopwatch.finish();
+    Ok((RunResult { timings, ..result }, policy))
 }
+
+use copies::FastCopies;
+use counting::Spent;
 
 struct Fast<'w> {
     driver: Driver<'w>,
@@ -52,6 +63,16 @@ struct Fast<'w> {
     now: Nanos,
     slice: u64,
     samples: Vec<Sample>,
+    /// Pages armed for hint faults.
+    hints: Watch<'w>,
+    /// Pages with a kept frame, whose first write is reported.
+    writes: Watch<'w>,
+    faults: Vec<Fault>,
+    copies_rng: CounterRng,
+    /// The chance that no thread waits for each tier, in this slice.
+    idle: Vec<f64>,
+    /// Cores that the tiering system takes in this slice.
+    busy_cores: f64,
     stopwatch: Stopwatch,
     /// Thread time lost in earlier phases and not yet charged.
     debt_ns: f64,
@@ -106,9 +127,9 @@ fn miss_density<'a>(missed: &'a Option<MissedReads>, stream: &'a Stream) -> Opti
 }
 
 impl<'w> Fast<'w> {
-    fn new(workload: &'w Workload, request: &'w Request) -> Result<Self, RunError> {
+    fn new(workload: &'w Workload, request: &'w Request, policy: Box<dyn Policy>) -> Result<Self, RunError> {
         let mut stopwatch = Stopwatch::new(request.timings);
-        let driver = Driver::new(workload, request)?;
+        let driver = Driver::new(workload, request, policy)?;
         stopwatch.lap(|t| &mut t.placement_s);
         let mut rng = CounterRng::new(driver.key, &[domain::PHASES]);
         let counters = driver
@@ -120,6 +141,20 @@ impl<'w> Fast<'w> {
             budget: RecordBudget::new(driver.overheads.record_ns),
             machine: &request.machine,
             solver: LatencySolver::new(&request.machine),
+            hints: Watch::new(
+                Noticed::Visits,
+                workload,
+                CounterRng::new(driver.key, &[domain::GUARDS, 0]),
+            ),
+            writes: Watch::new(
+                Noticed::Writes,
+                workload,
+                CounterRng::new(driver.key, &[domain::GUARDS, 1]),
+            ),
+            copies_rng: CounterRng::new(driver.key, &[domain::COPIES]),
+            faults: Vec::new(),
+            idle: vec![1.0; request.machine.tiers.len()],
+            busy_cores: driver.overheads.busy_cores,
             driver,
             request,
             counters,
@@ -131,7 +166,11 @@ impl<'w> Fast<'w> {
         })
     }
 
-    fn run_phase(&mut self, phase: &Phase) {
+    fn run_phase(&mut self, phase: &'w Phase) {
+        self.driver.begin_phase(self.now, phase);
+        self.take_guards();
+        self.hints.begin(phase);
+        self.writes.begin(phase);
         let end = phase.seconds.map(|s| self.now + (s * 1e9) as Nanos);
         let mut progress = self.begin(phase);
         self.stopwatch.lap(|t| &mut t.phases_s);
@@ -180,6 +219,13 @@ impl<'w> Fast<'w> {
         if phase.streams.iter().any(|s| !s.missed_llc) {
             self.filter_reads(phase, &mut progress);
             self.weigh(phase, &mut progress);
+        }
+        if self.driver.truth.is_some() {
+            self.place_sweeps(phase, &mut progress);
+            self.solve(phase, &mut progress, 1e15);
+            if let Some(truth) = &mut self.driver.truth {
+                truth.begin(phase, &progress.rate);
+            }
         }
         progress
     }
@@ -275,9 +321,13 @@ impl<'w> Fast<'w> {
 
     /// Share of a core that each running application thread gets beside the system's busy threads.
     fn core_share(&self, phase: &Phase, left: &[f64]) -> f64 {
+        self.core_share_beside(self.busy_cores, phase, left)
+    }
+
+    fn core_share_beside(&self, busy_cores: f64, phase: &Phase, left: &[f64]) -> f64 {
         let running = phase.groups.iter().zip(left).filter(|(_, left)| **left > 0.0);
         let threads: u32 = running.map(|(group, _)| group.threads).sum();
-        let cores = (f64::from(self.machine.cores) - self.driver.overheads.busy_cores).max(1.0);
+        let cores = (f64::from(self.machine.cores) - busy_cores).max(1.0);
         (cores / f64::from(threads.max(1))).min(1.0)
     }
 
@@ -327,12 +377,16 @@ impl<'w> Fast<'w> {
 
     fn run_slice(&mut self, phase: &Phase, progress: &mut Progress, end: Option<Nanos>) {
         let tiers = self.machine.tiers.len();
-        let busy = !self.counters.is_empty() || !self.driver.migrator.idle();
+        self.take_guards();
+        let busy =
+            !self.counters.is_empty() || !self.driver.migrator.idle() || self.hints.count() + self.writes.count() > 0;
         let longest = if busy {
             self.request.slice_ns
         } else {
             QUIET_SLICE_NS.max(self.request.slice_ns)
         };
+        self.busy_cores = self.driver.busy_cores(longest as f64);
+        self.charge_application(phase, progress);
         // Copies that are due have begun before their traffic is counted.
         let mut stretch = Stretch::default();
         self.migrate(phase, progress, self.now, &mut stretch);
@@ -353,6 +407,7 @@ impl<'w> Fast<'w> {
         self.budget.advance(dt_ns);
         let mut rng = CounterRng::new(self.driver.key, &[domain::ACCESSES, self.slice]);
         self.slice += 1;
+        self.idle.fill(1.0);
         let mut first_thread = 0usize;
         let mut counted = Vec::new();
         for (g, group) in phase.groups.iter().enumerate() {
@@ -386,6 +441,18 @@ impl<'w> Fast<'w> {
                 if let Some(sweep) = &mut progress.sweeps[s] {
                     sweep.advance(ops * stream.reads_per_op * LINE_BYTES / self.driver.workload.page_bytes as f64);
                 }
+                if let Accessed::Rates(touches) = &mut self.driver.accessed {
+                    touches.count(s, ops);
+                }
+            }
+            self.take_faults(phase, g, threads.clone(), ops, dt_ns, progress);
+            if self.driver.needs.counters {
+                let spent = Spent {
+                    ops,
+                    threads: f64::from(group.threads) * share,
+                    dt_ns,
+                };
+                self.read_counters(phase, g, &spent, progress, &multipliers);
             }
             self.count_events(phase, g, threads, ops, progress, &mut counted);
         }
@@ -396,6 +463,25 @@ impl<'w> Fast<'w> {
         stretch.slow_latency_ns2 = self.machine.tiers[last].latency_ns * multipliers[last] * dt_ns;
         stretch.fast_traffic_bytes = (traffic[0].read_gbps + traffic[0].write_gbps) * dt_ns;
         stretch.slow_traffic_bytes = (traffic[last].read_gbps + traffic[last].write_gbps) * dt_ns;
+        for (tier, traffic) in self.driver.counters.tiers.iter_mut().zip(&traffic) {
+            tier.read_bytes += traffic.read_gbps * dt_ns;
+            tier.written_bytes += traffic.write_gbps * dt_ns;
+        }
+        if self.driver.needs.counters {
+            for (tier, idle) in self.driver.counters.tiers.iter_mut().zip(&self.idle) {
+                tier.busy_ns += dt_ns * (1.0 - idle);
+            }
+        }
+        if let Some(truth) = &mut self.driver.truth {
+            truth.set_latency_ns(
+                self.machine
+                    .tiers
+                    .iter()
+                    .zip(&multipliers)
+                    .map(|(t, m)| t.latency_ns * m),
+            );
+        }
+        self.driver.pay_background(dt_ns);
         self.migrate(phase, progress, until, &mut stretch);
         self.driver.settle_copies(&foreign, dt_ns);
         self.stopwatch.lap(|t| &mut t.migrations_s);
@@ -403,6 +489,14 @@ impl<'w> Fast<'w> {
         let samples = std::mem::take(&mut self.samples);
         self.driver.deliver_samples(until, &samples);
         self.samples = samples;
+        let mut faults = std::mem::take(&mut self.faults);
+        faults.sort_by_key(|fault| (fault.at, fault.page));
+        self.driver.deliver_faults(until, &faults);
+        faults.clear();
+        self.faults = faults;
+        for (counters, sampler) in self.counters.iter_mut().zip(&self.driver.samplers) {
+            counters.request.period = sampler.period;
+        }
         self.driver.deliver_migrations(until);
         self.driver.wake_if_due(until);
         self.stopwatch.lap(|t| &mut t.policy_s);
@@ -555,79 +649,25 @@ impl<'w> Fast<'w> {
         if self.driver.migrator.idle() {
             return;
         }
-        let tiers = self.machine.tiers.len();
         let share = self.core_share(phase, &progress.left);
         let mut multipliers = Vec::new();
         self.solver.multipliers(&mut multipliers);
-        let curves = self.solver.tiers();
-        let duration = |migrator: &Migrator, from: u8, to: u8| migrator.duration_ns(curves, &multipliers, from, to);
-        let mode = self.driver.migrator.mechanics().mode;
-        let objects = &self.driver.workload.objects;
-        let Progress {
-            mass,
-            debt_ns,
-            op_ns,
-            miss,
-            left,
-            missed,
-            ..
-        } = progress;
-        let on_step = |step: &Step| match step {
-            Step::Begun(copying) => {
-                let index = objects.partition_point(|o| o.first_page <= copying.request.page) - 1;
-                let piece = objects[index].piece_of(copying.request.page);
-                let blocked_ns = (copying.end - copying.start) as f64;
-                for (g, group) in phase.groups.iter().enumerate() {
-                    if left[g] <= 0.0 {
-                        continue;
-                    }
-                    let threads = f64::from(group.threads);
-                    // Touches of the page per operation, of threads that share it and of its owner.
-                    let (mut shared, mut owned) = (0.0, 0.0);
-                    for s in group.streams.clone().filter(|s| phase.streams[*s].object == index) {
-                        let stream = &phase.streams[s];
-                        let per_op = match mode {
-                            CopyMode::WriteProtected => stream.stores_per_op,
-                            CopyMode::Unmapped => stream.reads_per_op * miss[s] + stream.stores_per_op,
-                        };
-                        let touches = match &stream.popularity {
-                            Popularity::Stationary { density, .. } => per_op * f64::from(density[piece]),
-                            Popularity::Sweep => per_op / f64::from(objects[index].pages),
-                        };
-                        // Threads sweep parts of their own.
-                        if matches!(stream.popularity, Popularity::Sweep) {
-                            owned += touches * threads;
-                        } else {
-                            shared += touches;
-                        }
-                    }
-                    // Until a thread touches the page it runs at full speed: the average rate has
-                    // the waiting in it already.
-                    let speed = share / op_ns[g];
-                    let owners = if owned > 0.0 { 1.0 } else { 0.0 };
-                    // A wait is time of a thread, which has only a share of a core to lose.
-                    debt_ns[g] += share
-                        * (owners * expected_wait_ns(speed * (shared + owned), blocked_ns)
-                            + (threads - owners) * expected_wait_ns(speed * shared, blocked_ns));
-                }
-            }
-            Step::Moved {
-                object,
-                piece,
-                from,
-                to,
-            } => {
-                for (s, stream) in phase.streams.iter().enumerate().filter(|(_, s)| s.object == *object) {
-                    if let Some(density) = miss_density(&missed[s], stream) {
-                        let moved = f64::from(density[*piece]);
-                        let from = &mut mass[s * tiers + usize::from(*from)];
-                        *from = (*from - moved).max(0.0);
-                        mass[s * tiers + usize::from(*to)] += moved;
-                    }
-                }
-            }
+        let mut copies = FastCopies {
+            curves: self.solver.tiers(),
+            multipliers: &multipliers,
+            mechanics: *self.driver.migrator.mechanics(),
+            objects: &self.driver.workload.objects,
+            machine: self.machine,
+            phase,
+            share,
+            progress,
+            rng: &mut self.copies_rng,
+            hints: &mut self.hints,
+            writes: &mut self.writes,
+            fault_stall_ns: 0.0,
         };
-        self.driver.migrate(until, duration, on_step, stretch);
+        self.driver.migrate(until, &mut copies, stretch);
+        self.driver.metrics.fault_stall_s += copies.fault_stall_ns / 1e9;
     }
 }
 
@@ -674,33 +714,4 @@ fn draw_pages(
     for sample in &mut into[start..] {
         sample.tier = memory.tier_of(sample.page);
     }
-}
-
-/// How long a thread that touches a page `rate` times per nanosecond waits for it in the mean, when
-/// the page is blocked for `blocked_ns`: from its first touch to the end.
-fn expected_wait_ns(rate: f64, blocked_ns: f64) -> f64 {
-    if rate <= 0.0 {
-        return 0.0;
-    }
-    (blocked_ns + (-rate * blocked_ns).exp_m1() / rate).max(0.0)
-}
-
-/// A binomial count: by trials when small, by Poisson or normal approximation when large.
-fn binomial(n: u64, p: f64, rng: &mut CounterRng) -> u64 {
-    if n == 0 || p <= 0.0 {
-        return 0;
-    }
-    if n <= 32 {
-        return (0..n).filter(|_| rng.next_f64() < p).count() as u64;
-    }
-    let mean = n as f64 * p;
-    if mean < 20.0 {
-        return rng.poisson(mean).min(n);
-    }
-    if n as f64 - mean < 20.0 {
-        return n - rng.poisson(n as f64 - mean).min(n);
-    }
-    let (u, v) = (1.0 - rng.next_f64(), rng.next_f64());
-    let normal = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
-    (mean + (mean * (1.0 - p)).sqrt() * normal).round().clamp(0.0, n as f64) as u64
 }

@@ -166,6 +166,7 @@ mod tests {
             llc_hit_ns: 20.0,
             fill_buffers: 12.0,
             sample_assist_ns: 250.0,
+            hint_fault_ns: 1500.0,
             tiers,
             notes: vec![],
         };

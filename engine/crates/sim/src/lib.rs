@@ -5,11 +5,13 @@
 //! Equal inputs give bit-equal results, whatever runs beside them.
 
 pub mod alias;
+pub mod binomial;
 pub mod cache;
 pub mod driver;
 pub mod error;
 pub mod fast;
 pub mod latency;
+pub mod lifetime;
 pub mod memory;
 pub mod metrics;
 pub mod migration;
@@ -21,9 +23,14 @@ pub mod scatter;
 pub mod scenario;
 pub mod sweep;
 pub mod timings;
+pub mod touches;
+pub mod truth;
+pub mod watch;
 pub mod workload;
 
 use rayon::prelude::*;
+use tiertune_policy::registry::{self, Composed};
+use tiertune_policy::{CounterRng, Policy, SystemError};
 
 pub use driver::RunResult;
 pub use error::RunError;
@@ -33,10 +40,51 @@ pub use workload::Workload;
 /// Runs one request.
 pub fn run(workload: &Workload, request: &Request) -> Result<RunResult, RunError> {
     check_machine(request)?;
-    match request.mode {
-        Mode::Fast => fast::run(workload, request),
-        Mode::Reference => reference::run(workload, request),
+    let system = registry::find(&request.system)?;
+    check_page_size(&system, request)?;
+    let topology = driver::topology(workload, request);
+    let mut policy = system.build(&request.config, &topology).map_err(SystemError::from)?;
+    let mut profiling_s = 0.0;
+    if let Some(rehearsal) = policy.rehearsal() {
+        // Another run on another day: its noise is its own.
+        let earlier = Request {
+            seed: CounterRng::new(request.seed, &[driver::domain::REHEARSAL]).next_u64(),
+            timeline_points: 0,
+            ..request.clone()
+        };
+        let (result, rehearsed) = run_policy(workload, &earlier, rehearsal)?;
+        profiling_s = result.metrics.runtime_s;
+        policy.learn(&rehearsed.save()).map_err(|error| RunError::Rehearsal {
+            system: system.name(),
+            problem: error.to_string(),
+        })?;
     }
+    let (mut result, _) = run_policy(workload, request, policy)?;
+    result.metrics.profiling_s = profiling_s;
+    Ok(result)
+}
+
+fn run_policy(
+    workload: &Workload,
+    request: &Request,
+    policy: Box<dyn Policy>,
+) -> Result<(RunResult, Box<dyn Policy>), RunError> {
+    match request.mode {
+        Mode::Fast => fast::run(workload, request, policy),
+        Mode::Reference => reference::run(workload, request, policy),
+    }
+}
+
+fn check_page_size(system: &Composed, request: &Request) -> Result<(), RunError> {
+    if system.page_bytes().contains(&request.page_bytes) {
+        return Ok(());
+    }
+    let supported: Vec<String> = system.page_bytes().iter().map(u64::to_string).collect();
+    Err(RunError::PageSize {
+        system: system.name(),
+        page_bytes: request.page_bytes,
+        supported: supported.join(" and "),
+    })
 }
 
 /// Runs many requests on `threads` threads; the results do not depend on how many.

@@ -15,6 +15,8 @@ pub struct Memory {
     used: Vec<u32>,
     /// `[object][tier][piece]`.
     piece_pages: Vec<Vec<Vec<u32>>>,
+    /// The tier where a page's old frame is kept; empty until the first is.
+    kept: Vec<Tier>,
 }
 
 impl PageMap for Memory {
@@ -43,6 +45,7 @@ impl Memory {
                 .iter()
                 .map(|o| vec![vec![0; o.pieces()]; tiers])
                 .collect(),
+            kept: Vec::new(),
         }
     }
 
@@ -117,15 +120,56 @@ impl Memory {
         next
     }
 
-    /// Reserves a frame in `tier`; false when it is full.
-    pub fn reserve(&mut self, tier: Tier) -> bool {
-        let tier = usize::from(tier);
-        let room = self.used[tier] < self.capacity[tier];
-        self.used[tier] += u32::from(room);
+    /// Frees all pages of an object, and frames kept for them.
+    pub fn remove(&mut self, index: usize, object: &Object) {
+        for page in object.first_page..object.first_page + object.pages {
+            self.release(page);
+            let tier = std::mem::replace(&mut self.tier_of[page as usize], NOWHERE);
+            self.used[usize::from(tier)] -= 1;
+        }
+        for pieces in &mut self.piece_pages[index] {
+            pieces.fill(0);
+        }
+    }
+
+    /// Whether `page` exists.
+    #[must_use]
+    pub fn exists(&self, page: Page) -> bool {
+        self.tier_of.get(page as usize).is_some_and(|tier| *tier != NOWHERE)
+    }
+
+    /// Pages that still fit in all tiers together.
+    #[must_use]
+    pub fn free_pages_in_all(&self) -> u64 {
+        let tiers = 0..self.capacity.len();
+        tiers.map(|tier| u64::from(self.free_pages(tier as Tier))).sum()
+    }
+
+    /// Gives up all kept frames; returns their pages.
+    pub fn release_all(&mut self) -> Vec<Page> {
+        let pages: Vec<Page> = (0..self.kept.len() as Page)
+            .filter(|page| self.kept(*page).is_some())
+            .collect();
+        for page in &pages {
+            self.release(*page);
+        }
+        pages
+    }
+
+    /// Reserves `frames` frames in `tier`; false when they do not fit.
+    pub fn reserve(&mut self, tier: Tier, frames: u32) -> bool {
+        let room = self.free_pages(tier) >= frames;
+        self.used[usize::from(tier)] += if room { frames } else { 0 };
         room
     }
 
+    /// Gives reserved frames back.
+    pub fn unreserve(&mut self, tier: Tier, frames: u32) {
+        self.used[usize::from(tier)] -= frames;
+    }
+
     /// Moves `page` of `object` into the frame reserved in `to`; returns where it was, and its piece.
+    /// Its old frame becomes free.
     pub fn commit(&mut self, page: Page, index: usize, object: &Object, to: Tier) -> (Tier, usize) {
         let from = std::mem::replace(&mut self.tier_of[page as usize], to);
         let piece = object.piece_of(page);
@@ -135,18 +179,49 @@ impl Memory {
         (from, piece)
     }
 
+    /// Keeps a frame of `tier` for `page` instead of freeing it; one kept before is given up.
+    pub fn keep(&mut self, page: Page, tier: Tier) {
+        if self.kept.is_empty() {
+            self.kept = vec![NOWHERE; self.tier_of.len()];
+        }
+        self.release(page);
+        self.kept[page as usize] = tier;
+        self.used[usize::from(tier)] += 1;
+    }
+
+    /// The tier where a frame is kept for `page`.
+    #[must_use]
+    pub fn kept(&self, page: Page) -> Option<Tier> {
+        self.kept.get(page as usize).copied().filter(|tier| *tier != NOWHERE)
+    }
+
+    /// Gives up the frame kept for `page`; false when there is none.
+    pub fn release(&mut self, page: Page) -> bool {
+        let Some(tier) = self.kept(page) else { return false };
+        self.kept[page as usize] = NOWHERE;
+        self.used[usize::from(tier)] -= 1;
+        true
+    }
+
     /// Recounts everything: every page is in exactly one tier, no tier is above its capacity, and
-    /// the counts by tier and piece are right; `copying` frames are reserved on top.
+    /// the counts by tier and piece are right; `copying` (tier, frames) are reserved on top, and kept
+    /// frames count.
     ///
     /// # Errors
     /// Names the first count that is off.
-    pub fn check(&self, objects: &[Object], copying: &[Tier]) -> Result<(), String> {
+    pub fn check(&self, objects: &[Object], copying: &[(Tier, u32)]) -> Result<(), String> {
         let mut used = vec![0u32; self.capacity.len()];
-        for tier in copying {
+        for (tier, frames) in copying {
+            used[usize::from(*tier)] += frames;
+        }
+        for tier in self.kept.iter().filter(|tier| **tier != NOWHERE) {
             used[usize::from(*tier)] += 1;
         }
         for (index, object) in objects.iter().enumerate() {
             let mut pieces = vec![vec![0u32; object.pieces()]; self.capacity.len()];
+            if !self.exists(object.first_page) {
+                continue;
+            }
             for page in object.first_page..object.first_page + object.pages {
                 let tier = usize::from(self.tier_of[page as usize]);
                 if tier >= used.len() {

@@ -48,6 +48,10 @@ metrics! {
     demotions "pages" "";
     /// Requested migrations that did not happen: the target tier was full.
     migrations_failed "pages" "";
+    /// Copies thrown away because the page was written meanwhile (transactional systems).
+    migrations_aborted "copies" "";
+    /// Requested migrations given up after their last aborted copy.
+    migrations_given_up "pages" "";
     /// Bytes copied between tiers.
     migrated_bytes "B" "";
     /// Hardware samples that reached the policy.
@@ -56,10 +60,20 @@ metrics! {
     samples_dropped "records" "";
     /// CPU time of the sampling thread for records, busy polling not counted.
     sampler_cpu_s "s" "";
+    /// Hint faults that application threads took.
+    hint_faults "faults" "";
+    /// Faults on the first write to a page with a shadow copy.
+    write_faults "faults" "";
+    /// CPU time of the tiering system's threads for scans, lists and decisions, busy polling not counted.
+    policy_cpu_s "s" "";
     /// Time that migration threads spent on copies.
     migration_busy_s "s" "";
-    /// Application thread time lost to samples and to pages under migration.
+    /// Application thread time lost to samples, faults, scans and pages under migration.
     stall_s "s" "minimize";
+    /// Of that, time in faults, migrations by the faulting thread included.
+    fault_stall_s "s" "minimize";
+    /// Of that, time in scans that the application's threads carry out.
+    scan_stall_s "s" "minimize";
     /// Mean loaded latency of the fast tier, over time.
     fast_latency_ns "ns" "minimize";
     /// Mean loaded latency of the slowest tier, over time.
@@ -68,6 +82,8 @@ metrics! {
     fast_bandwidth_gbps "1e9 B/s" "";
     /// Mean traffic of the slowest tier, reads and writes, copies and co-runners included.
     slow_bandwidth_gbps "1e9 B/s" "";
+    /// Simulated time of the profiling run beforehand, for systems that profile offline.
+    profiling_s "s" "minimize";
     /// Reads that reached memory.
     simulated_accesses "accesses" "";
 }

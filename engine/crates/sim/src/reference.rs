@@ -4,14 +4,16 @@
 //! and latency curves are the same objects; accesses, cache hits, sampling counters, waiting for
 //! pages under copy, and the thread clocks are explicit here, where the fast mode has rates.
 
-use tiertune_policy::{CopyMode, CounterRng, Nanos, PageMap, Sample};
+use tiertune_policy::{
+    CopyMode, CounterRng, Fault, FaultKind, How, MigrationMechanics, Move, Nanos, PageMap, Policy, Sample,
+};
 
 use crate::cache::ExplicitCache;
-use crate::driver::{Driver, RunResult, domain, is_store};
+use crate::driver::{Accessed, Driver, RunResult, domain, is_store};
 use crate::error::RunError;
-use crate::latency::LatencySolver;
+use crate::latency::{LatencySolver, TierLatency, Traffic};
 use crate::metrics::Stretch;
-use crate::migration::{Copying, Migrator, Step};
+use crate::migration::{Copies, Copying, Migrator, Step, Waiting, blocking};
 use crate::operation::unloaded_ns;
 use crate::sampler::RecordBudget;
 use crate::scenario::{Machine, Request};
@@ -24,8 +26,12 @@ const QUANTUM_NS: u64 = 50_000;
 const READS_PER_BATCH: f64 = 32.0;
 
 /// Runs `workload` as `request` says.
-pub fn run(workload: &Workload, request: &Request) -> Result<RunResult, RunError> {
-    let mut simulation = Reference::new(workload, request)?;
+pub fn run(
+    workload: &Workload,
+    request: &Request,
+    policy: Box<dyn Policy>,
+) -> Result<(RunResult, Box<dyn Policy>), RunError> {
+    let mut simulation = Reference::new(workload, request, policy)?;
     for phase in workload.phases_in_order() {
         simulation.run_phase(phase);
     }
@@ -45,6 +51,8 @@ struct Thread {
     swept_lines: Vec<u64>,
     /// Position among the threads of the group.
     index: u32,
+    /// Position among all threads.
+    number: u32,
 }
 
 struct Reference<'w> {
@@ -60,13 +68,90 @@ struct Reference<'w> {
     samples: Vec<Sample>,
     multipliers: Vec<f64>,
     lines: Vec<[f64; 2]>,
-    /// Copies of this quantum, also those that end within it.
-    recent: Vec<Copying>,
+    /// Pages that move in this quantum, also those that arrive within it.
+    blocked: Vec<Blocked>,
+    /// When each page was armed for a hint fault; empty until the first is.
+    armed: Vec<Option<Nanos>>,
+    /// When each page with a kept frame got it; empty until the first did.
+    watched: Vec<Option<Nanos>>,
+    faults: Vec<Fault>,
+    /// Time that threads waited for each tier in this quantum.
+    waited_ns: Vec<f64>,
+    /// Time that threads owe for moves in faults, by thread.
+    charges: Vec<(u32, f64)>,
+    /// Stores of this quantum and of the one before, where copies are transactions.
+    stores: [Vec<(u32, f64)>; 2],
+}
+
+/// A page whose accesses wait.
+#[derive(Debug, Clone, Copy)]
+struct Blocked {
+    request: Move,
+    waiting: Waiting,
+    from_ns: f64,
+    to_ns: f64,
+}
+
+/// What copies do in the reference mode.
+struct ExplicitCopies<'a> {
+    curves: &'a [TierLatency],
+    multipliers: &'a [f64],
+    mechanics: MigrationMechanics,
+    blocked: &'a mut Vec<Blocked>,
+    armed: &'a mut [Option<Nanos>],
+    watched: &'a mut Vec<Option<Nanos>>,
+    charges: &'a mut Vec<(u32, f64)>,
+    stores: &'a [Vec<(u32, f64)>; 2],
+    pages: u32,
+}
+
+impl Copies for ExplicitCopies<'_> {
+    fn duration_ns(&self, migrator: &Migrator, request: &Move, from: u8) -> Nanos {
+        migrator.duration_ns(self.curves, self.multipliers, request, from)
+    }
+
+    /// Copies of a quantum run before its accesses, so writes one quantum earlier stand for those meanwhile.
+    fn written(&mut self, copying: &Copying) -> bool {
+        let earlier = |at: Nanos| at as f64 - QUANTUM_NS as f64;
+        let (from, to) = (earlier(copying.start), earlier(copying.end));
+        let mut stores = self.stores.iter().flatten();
+        stores.any(|(page, at)| copying.request.range().contains(page) && (from..to).contains(at))
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Begun(copying) => {
+                let (waiting, blocked_ns) = blocking(&self.mechanics, copying);
+                let to_ns = copying.end as f64;
+                self.blocked.push(Blocked {
+                    request: copying.request,
+                    waiting,
+                    from_ns: to_ns - blocked_ns as f64,
+                    to_ns,
+                });
+                if let How::InFault { thread } = copying.request.how {
+                    self.charges.push((thread, (copying.end - copying.start) as f64));
+                }
+            }
+            Step::Aborted(_) => {}
+            Step::Moved { page, kept, at, .. } => {
+                if let Some(armed) = self.armed.get_mut(*page as usize) {
+                    *armed = None;
+                }
+                if *kept && self.watched.is_empty() {
+                    *self.watched = vec![None; self.pages as usize];
+                }
+                if let Some(watched) = self.watched.get_mut(*page as usize) {
+                    *watched = kept.then_some(*at);
+                }
+            }
+        }
+    }
 }
 
 impl<'w> Reference<'w> {
-    fn new(workload: &'w Workload, request: &'w Request) -> Result<Self, RunError> {
-        let driver = Driver::new(workload, request)?;
+    fn new(workload: &'w Workload, request: &'w Request, policy: Box<dyn Policy>) -> Result<Self, RunError> {
+        let driver = Driver::new(workload, request, policy)?;
         let mut rng = CounterRng::new(driver.key, &[domain::PHASES]);
         let phases = (0..workload.max_threads)
             .map(|_| driver.samplers.iter().map(|s| 1 + rng.below(s.period) as i64).collect())
@@ -84,11 +169,18 @@ impl<'w> Reference<'w> {
             samples: Vec::new(),
             multipliers: vec![1.0; tiers],
             lines: vec![[0.0; 2]; tiers],
-            recent: Vec::new(),
+            blocked: Vec::new(),
+            armed: Vec::new(),
+            watched: Vec::new(),
+            faults: Vec::new(),
+            waited_ns: vec![0.0; tiers],
+            charges: Vec::new(),
+            stores: [Vec::new(), Vec::new()],
         })
     }
 
-    fn run_phase(&mut self, phase: &Phase) {
+    fn run_phase(&mut self, phase: &'w Phase) {
+        self.driver.begin_phase(self.now, phase);
         self.phase_number += 1;
         let end = phase.seconds.map(|s| self.now + (s * 1e9) as Nanos);
         let mut left: Vec<f64> = phase.groups.iter().map(|g| g.ops.unwrap_or(f64::INFINITY)).collect();
@@ -134,6 +226,7 @@ impl<'w> Reference<'w> {
                     owed: vec![[0.0; 3]; model.streams.len()],
                     swept_lines: vec![0; model.streams.len()],
                     index,
+                    number: number as u32,
                 });
             }
         }
@@ -151,13 +244,18 @@ impl<'w> Reference<'w> {
             ..Stretch::default()
         };
         self.solver.multipliers(&mut self.multipliers);
+        self.take_guards();
         self.migrate(until, &mut stretch);
+        self.stores.swap(0, 1);
+        self.stores[0].clear();
         self.lines.iter_mut().for_each(|l| *l = [0.0; 2]);
         self.budget.advance(ns);
         self.samples.clear();
-        let cores = (f64::from(self.machine.cores) - self.driver.overheads.busy_cores).max(1.0);
+        let cores = (f64::from(self.machine.cores) - self.driver.busy_cores(ns)).max(1.0);
+        self.driver.pay_background(ns);
         let running = threads.iter().filter(|t| left[t.group] > 0.0).count();
         let share = (cores / running.max(1) as f64).min(1.0);
+        self.charge(threads, left, share);
         // Whoever is furthest behind goes next, so that the last operations of a phase are shared
         // out as dynamic scheduling would.
         let waiting = |threads: &[Thread], left: &[f64]| {
@@ -196,6 +294,7 @@ impl<'w> Reference<'w> {
         stretch.slow_latency_ns2 = self.machine.tiers[last].latency_ns * self.multipliers[last] * ns;
         stretch.fast_traffic_bytes = (traffic[0].read_gbps + traffic[0].write_gbps) * ns;
         stretch.slow_traffic_bytes = (traffic[last].read_gbps + traffic[last].write_gbps) * ns;
+        self.count_time(ns, running as f64, share, &traffic);
         self.solver.step(&traffic);
         self.now = until;
         let samples = std::mem::take(&mut self.samples);
@@ -203,29 +302,102 @@ impl<'w> Reference<'w> {
         self.driver.metrics.samples_dropped += (samples.len() - taken) as f64;
         self.driver.deliver_samples(until, &samples[..taken]);
         self.samples = samples;
+        let mut faults = std::mem::take(&mut self.faults);
+        faults.sort_by_key(|fault| (fault.at, fault.page));
+        self.driver.deliver_faults(until, &faults);
+        faults.clear();
+        self.faults = faults;
         self.driver.deliver_migrations(until);
         self.driver.wake_if_due(until);
         self.driver.book(&mut stretch);
     }
 
     fn migrate(&mut self, until: Nanos, stretch: &mut Stretch) {
-        let (curves, multipliers) = (self.solver.tiers(), &self.multipliers);
-        let duration = |migrator: &Migrator, from: u8, to: u8| migrator.duration_ns(curves, multipliers, from, to);
-        let (now, recent) = (self.now, &mut self.recent);
-        recent.retain(|copying| copying.end > now);
-        let on_step = |step: &Step| {
-            if let Step::Begun(copying) = step {
-                recent.push(*copying);
-            }
+        let now = self.now as f64;
+        self.blocked.retain(|blocked| blocked.to_ns > now);
+        let mut copies = ExplicitCopies {
+            curves: self.solver.tiers(),
+            multipliers: &self.multipliers,
+            mechanics: *self.driver.migrator.mechanics(),
+            blocked: &mut self.blocked,
+            armed: &mut self.armed,
+            watched: &mut self.watched,
+            charges: &mut self.charges,
+            stores: &self.stores,
+            pages: self.driver.workload.pages,
         };
-        self.driver.migrate(until, duration, on_step, stretch);
+        self.driver.migrate(until, &mut copies, stretch);
+    }
+
+    /// Sets the guards that the policy has asked for.
+    fn take_guards(&mut self) {
+        for pages in std::mem::take(&mut self.driver.arms) {
+            if self.armed.is_empty() {
+                self.armed = vec![None; self.driver.workload.pages as usize];
+            }
+            for page in pages.filter(|page| self.driver.memory.exists(*page)) {
+                self.armed[page as usize].get_or_insert(self.now);
+            }
+        }
+        for page in std::mem::take(&mut self.driver.released) {
+            if let Some(watched) = self.watched.get_mut(page as usize) {
+                *watched = None;
+            }
+        }
+    }
+
+    /// Threads lose the time of their moves in faults and of work for the tiering system.
+    fn charge(&mut self, threads: &mut [Thread], left: &[f64], share: f64) {
+        for (thread, ns) in std::mem::take(&mut self.charges) {
+            self.driver.metrics.fault_stall_s += ns / 1e9;
+            self.driver.metrics.stall_s += ns / 1e9;
+            let last = threads.len() - 1;
+            threads[(thread as usize).min(last)].clock_ns += ns / share;
+        }
+        let owed = std::mem::take(&mut self.driver.application_ns);
+        if owed > 0.0 {
+            self.driver.metrics.stall_s += owed / 1e9;
+            let mut running: Vec<&mut Thread> = threads.iter_mut().filter(|t| left[t.group] > 0.0).collect();
+            let each = owed / running.len().max(1) as f64 / share;
+            running.iter_mut().for_each(|thread| thread.clock_ns += each);
+        }
+    }
+
+    /// What a thread notices of a page table as it touches `page` at `at_ns`: the time that it loses.
+    fn touch(&mut self, number: u32, page: u32, write: bool, at_ns: f64) -> f64 {
+        if let Accessed::Bits(bits) = &mut self.driver.accessed {
+            bits[page as usize] = true;
+        }
+        let mut lost_ns = 0.0;
+        let guards = [
+            (FaultKind::Hint, &mut self.armed, true),
+            (FaultKind::Write, &mut self.watched, write),
+        ];
+        for (kind, guard, notices) in guards {
+            let armed_at = guard.get_mut(page as usize).filter(|_| notices).and_then(Option::take);
+            if let Some(armed_at) = armed_at {
+                lost_ns += self.machine.hint_fault_ns;
+                self.faults.push(Fault {
+                    page,
+                    tier: self.driver.memory.tier_of(page),
+                    kind,
+                    armed_at,
+                    at: at_ns as Nanos,
+                    thread: number,
+                });
+            }
+        }
+        self.driver.metrics.fault_stall_s += lost_ns / 1e9;
+        if write && matches!(self.driver.migrator.mechanics().mode, CopyMode::Transactional { .. }) {
+            self.stores[0].push((page, at_ns));
+        }
+        lost_ns
     }
 
     /// `ops` operations of one thread, access by access.
     fn run_batch(&mut self, phase: &Phase, thread: &mut Thread, ops: f64, share: f64, stretch: &mut Stretch) {
         let group = &phase.groups[thread.group];
         let (mut prefetched_ns, mut demand_ns, mut lost_ns) = (0.0, 0.0, 0.0);
-        let mode = self.driver.migrator.mechanics().mode;
         for (i, s) in group.streams.clone().enumerate() {
             let stream = &phase.streams[s];
             let mlp = stream.mlp.min(self.machine.fill_buffers);
@@ -236,15 +408,15 @@ impl<'w> Reference<'w> {
             };
             for _ in 0..take_whole(&mut thread.owed[i][0], ops * stream.reads_per_op) {
                 let (page, line) = self.next_line(stream, thread, i, group.threads);
+                lost_ns += self.touch(thread.number, page, false, thread.clock_ns + lost_ns);
                 let tier = usize::from(self.driver.memory.tier_of(page));
                 let prefetched = thread.rng.next_f64() < stream.prefetched_share;
                 if !stream.missed_llc && self.cache.touch(line) {
                     demand_ns += if prefetched { 0.0 } else { self.machine.llc_hit_ns / mlp };
+                    self.count_hit(prefetched, mlp);
                     continue;
                 }
-                if mode == CopyMode::Unmapped {
-                    lost_ns += self.wait_for(page, thread.clock_ns + lost_ns);
-                }
+                lost_ns += self.wait_for(page, false, thread.clock_ns + lost_ns);
                 self.lines[tier][0] += 1.0;
                 self.lines[tier][1] += writes_per_read;
                 stretch.reads += 1.0;
@@ -254,6 +426,7 @@ impl<'w> Reference<'w> {
                     prefetched_ns += latency / self.machine.fill_buffers;
                 } else {
                     demand_ns += latency / mlp;
+                    self.count_miss(tier, latency, mlp);
                     lost_ns += self.count(thread, page, tier as u8, false) / share;
                 }
             }
@@ -273,7 +446,8 @@ impl<'w> Reference<'w> {
                     Popularity::Sweep => self.swept_line(stream, thread, i, group.threads),
                     Popularity::Stationary { .. } => self.next_line(stream, thread, i, group.threads),
                 };
-                lost_ns += self.wait_for(page, thread.clock_ns + lost_ns);
+                lost_ns += self.touch(thread.number, page, true, thread.clock_ns + lost_ns);
+                lost_ns += self.wait_for(page, true, thread.clock_ns + lost_ns);
                 let tier = self.driver.memory.tier_of(page);
                 lost_ns += self.count(thread, page, tier, true) / share;
             }
@@ -282,10 +456,51 @@ impl<'w> Reference<'w> {
         thread.clock_ns += ((ops * group.cpu_ns_per_op).max(prefetched_ns) + demand_ns) / share + lost_ns;
     }
 
-    /// How long an access at `at_ns` waits for a copy of its page.
-    fn wait_for(&self, page: u32, at_ns: f64) -> f64 {
-        let blocking = |c: &&Copying| c.request.page == page && c.start as f64 <= at_ns && at_ns < c.end as f64;
-        self.recent.iter().find(blocking).map_or(0.0, |c| c.end as f64 - at_ns)
+    /// How long an access at `at_ns` waits for its page.
+    fn wait_for(&self, page: u32, write: bool, at_ns: f64) -> f64 {
+        let waits = |b: &&Blocked| {
+            b.request.range().contains(&page)
+                && b.from_ns <= at_ns
+                && at_ns < b.to_ns
+                && (write || b.waiting == Waiting::All)
+        };
+        self.blocked.iter().find(waits).map_or(0.0, |b| b.to_ns - at_ns)
+    }
+
+    /// Counts what goes by time: cycles, busy tiers and traffic of a quantum of `ns`.
+    fn count_time(&mut self, ns: f64, threads: f64, share: f64, traffic: &[Traffic]) {
+        let counters = &mut self.driver.counters;
+        counters.cores.cycles += threads * share * ns * self.machine.clock_ghz;
+        for ((tier, waited_ns), traffic) in counters.tiers.iter_mut().zip(&mut self.waited_ns).zip(traffic) {
+            let each = (std::mem::take(waited_ns) / threads.max(1.0) / ns).min(1.0);
+            tier.busy_ns += ns * (1.0 - (1.0 - each).powf(threads));
+            tier.read_bytes += traffic.read_gbps * ns;
+            tier.written_bytes += traffic.write_gbps * ns;
+        }
+    }
+
+    /// Counts a demand read that hits the last-level cache.
+    fn count_hit(&mut self, prefetched: bool, mlp: f64) {
+        if !prefetched {
+            let cores = &mut self.driver.counters.cores;
+            let cycles = self.machine.llc_hit_ns * self.machine.clock_ghz;
+            cores.reads += 1.0;
+            cores.occupancy_cycles += cycles;
+            cores.outstanding_cycles += cycles / mlp;
+        }
+    }
+
+    /// Counts a demand read that misses it.
+    fn count_miss(&mut self, tier: usize, latency_ns: f64, mlp: f64) {
+        let counters = &mut self.driver.counters;
+        counters.tiers[tier].inserts += 1.0;
+        counters.tiers[tier].occupancy_ns += latency_ns;
+        self.waited_ns[tier] += latency_ns / mlp;
+        let cycles = latency_ns * self.machine.clock_ghz;
+        counters.cores.reads += 1.0;
+        counters.cores.occupancy_cycles += cycles;
+        counters.cores.outstanding_cycles += cycles / mlp;
+        counters.cores.stall_cycles += cycles / mlp;
     }
 
     /// Counts an event; returns the time that a record costs the thread.

@@ -15,6 +15,7 @@ pub fn workload_of(replay: Replay, threads: u32) -> WorkloadModel {
             name: o.name,
             bytes: o.bytes,
             scattered: o.scattered,
+            site: None,
         })
         .collect();
     let phases = replay
@@ -23,6 +24,8 @@ pub fn workload_of(replay: Replay, threads: u32) -> WorkloadModel {
         .map(|slice| PhaseModel {
             name: slice.phase,
             seconds: None,
+            free: Vec::new(),
+            allocate: Vec::new(),
             groups: vec![GroupModel {
                 name: "workers".into(),
                 threads,
@@ -41,6 +44,7 @@ pub fn workload_of(replay: Replay, threads: u32) -> WorkloadModel {
                         mlp: None,
                         prefetched_share: Some(s.prefetched_share),
                         missed_llc: true,
+                        llc_hits_per_read: 0.0,
                         partitioned: s.partitioned,
                     })
                     .collect(),

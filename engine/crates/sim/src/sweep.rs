@@ -5,6 +5,13 @@ use tiertune_policy::{CounterRng, PageMap};
 use crate::memory::Memory;
 use crate::workload::Object;
 
+/// Positions of an object that a sweep has passed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Passed {
+    /// From the first to before the last.
+    pub positions: std::ops::Range<u32>,
+}
+
 /// Positions of a group of threads that sweep an object.
 #[derive(Debug, Clone)]
 pub struct Sweep {
@@ -36,6 +43,26 @@ impl Sweep {
     pub fn advance(&mut self, pages: f64) {
         self.step = pages / f64::from(self.threads);
         self.position = (self.position + self.step) % self.part;
+    }
+
+    /// What the last step went through: whole pages whose start was passed.
+    pub fn passed(&self, object: &Object) -> impl Iterator<Item = Passed> {
+        let (part, pages) = (self.part, f64::from(object.pages));
+        let (start, end) = (self.position - self.step, self.position);
+        let stretches = if self.step >= part {
+            vec![(0.0, part)]
+        } else if start < 0.0 {
+            vec![(start + part, part), (0.0, end)]
+        } else {
+            vec![(start, end)]
+        };
+        (0..self.threads).flat_map(move |thread| {
+            let first = f64::from(thread) * part;
+            let passed = stretches.clone().into_iter().map(move |(from, to)| Passed {
+                positions: ((first + from).ceil() as u32)..((first + to).ceil().min(pages) as u32),
+            });
+            passed.collect::<Vec<_>>()
+        })
     }
 
     /// The threads together are going to go through `pages` pages.

@@ -4,6 +4,7 @@ use tiertune_workload::AccessClass;
 
 use crate::alias::AliasTable;
 use crate::error::RunError;
+use crate::lifetime;
 use crate::scatter::Scatter;
 use crate::scenario::{GroupModel, Law, StreamModel, WorkloadModel};
 
@@ -14,6 +15,8 @@ const PREFETCHED_SHARE: f64 = 63.0 / 64.0;
 /// What the ranks of a zipf law count: the same bytes whatever the page size, so that runs on small and
 /// on huge pages have the same accesses.
 const ZIPF_ITEM_BYTES: f64 = 4096.0;
+/// Bytes of a store.
+const WORD_BYTES: f64 = 8.0;
 /// Most pieces of an object, what an alias table holds.
 const MAX_PIECES: usize = 65_535;
 
@@ -30,6 +33,10 @@ pub struct Object {
     pub edges: Vec<u32>,
     /// Where positions lie, when they are not in page order.
     pub scatter: Option<Scatter>,
+    /// Number of its allocation site.
+    pub site: u32,
+    /// Whether it exists from the start.
+    pub initial: bool,
     equal_pieces: bool,
 }
 
@@ -38,8 +45,7 @@ impl Object {
     #[inline]
     #[must_use]
     pub fn piece_of(&self, page: u32) -> usize {
-        let index = page - self.first_page;
-        let position = self.scatter.as_ref().map_or(index, |s| s.position(index));
+        let position = self.position_of(page);
         if self.equal_pieces {
             let pieces = self.edges.len() - 1;
             let mut piece = (u64::from(position) * pieces as u64 / u64::from(self.pages)) as usize;
@@ -53,6 +59,14 @@ impl Object {
             return piece;
         }
         self.edges.partition_point(|e| *e <= position) - 1
+    }
+
+    /// The position of `page` (an index over all objects).
+    #[inline]
+    #[must_use]
+    pub fn position_of(&self, page: u32) -> u32 {
+        let index = page - self.first_page;
+        self.scatter.as_ref().map_or(index, |s| s.position(index))
     }
 
     /// The page at `position`.
@@ -104,6 +118,12 @@ pub struct Stream {
     pub prefetched_share: f64,
     /// Whether reads have already missed the last-level cache.
     pub missed_llc: bool,
+    /// Hits of the last-level cache beside each such read.
+    pub llc_hits_per_read: f64,
+    /// Visits of pages per operation: what sets accessed bits and takes hint faults.
+    pub visits_per_op: f64,
+    /// Visits that write.
+    pub writes_per_op: f64,
 }
 
 /// Threads with the same operation.
@@ -128,6 +148,10 @@ pub struct Phase {
     pub name: String,
     /// Fixed duration.
     pub seconds: Option<f64>,
+    /// Objects freed when it begins.
+    pub free: Vec<usize>,
+    /// Objects allocated when it begins.
+    pub allocate: Vec<usize>,
     /// Groups.
     pub groups: Vec<Group>,
     /// Streams of all groups.
@@ -141,6 +165,8 @@ pub struct Workload {
     pub page_bytes: u64,
     /// Pages of all objects.
     pub pages: u32,
+    /// Most pages that exist at a time.
+    pub peak_pages: u32,
     /// Objects, in order of first touch.
     pub objects: Vec<Object>,
     /// Phases.
@@ -190,6 +216,8 @@ impl Workload {
                 pages: pages as u32,
                 edges: vec![0, pages as u32],
                 scatter: (object.scattered && pages > 1).then(|| Scatter::new(pages as u32)),
+                site: 0,
+                initial: true,
                 equal_pieces: false,
             });
             first_page += pages;
@@ -197,6 +225,7 @@ impl Workload {
         if objects.is_empty() {
             return Err(RunError::Workload("it has no objects".into()));
         }
+        lifetime::settle(model, &mut objects)?;
         cut_pieces(model, &mut objects)?;
         let (mut phases, mut schedule, mut max_threads) = (Vec::new(), Vec::new(), 0);
         for block in &model.blocks {
@@ -230,6 +259,8 @@ impl Workload {
                 phases.push(Phase {
                     name: phase.name.clone(),
                     seconds: phase.seconds,
+                    free: lifetime::indices(&objects, &phase.free)?,
+                    allocate: lifetime::indices(&objects, &phase.allocate)?,
                     groups,
                     streams,
                 });
@@ -239,14 +270,17 @@ impl Workload {
         if phases.is_empty() {
             return Err(RunError::Workload("it has no phases".into()));
         }
-        Ok(Self {
+        let mut workload = Self {
             page_bytes,
             pages: first_page as u32,
+            peak_pages: 0,
             objects,
             phases,
             schedule,
             max_threads,
-        })
+        };
+        workload.peak_pages = lifetime::peak_pages(&workload)?;
+        Ok(workload)
     }
 }
 
@@ -359,7 +393,7 @@ fn cut_pieces(model: &WorkloadModel, objects: &mut [Object]) -> Result<(), RunEr
     Ok(())
 }
 
-fn find_object(objects: &[Object], name: &str) -> Result<usize, RunError> {
+pub(crate) fn find_object(objects: &[Object], name: &str) -> Result<usize, RunError> {
     objects.iter().position(|o| o.name == name).ok_or_else(|| {
         let near = tiertune_policy::nearest::nearest(name, objects.iter().map(|o| o.name.as_str()));
         RunError::Workload(format!(
@@ -555,6 +589,13 @@ fn compile_stream(model: &StreamModel, objects: &[Object], part: &Part) -> Resul
             model.object
         )));
     }
+    if !(model.llc_hits_per_read >= 0.0 && model.llc_hits_per_read.is_finite()) {
+        return Err(RunError::Workload(format!(
+            "stream on '{}': llc_hits_per_read is {}",
+            model.object, model.llc_hits_per_read
+        )));
+    }
+    let (visits_per_op, writes_per_op) = visits(model, matches!(popularity, Popularity::Sweep), part.page_bytes);
     Ok(Stream {
         object: index,
         popularity,
@@ -565,7 +606,29 @@ fn compile_stream(model: &StreamModel, objects: &[Object], part: &Part) -> Resul
         mlp,
         prefetched_share,
         missed_llc: model.missed_llc,
+        llc_hits_per_read: model.llc_hits_per_read,
+        visits_per_op,
+        writes_per_op,
     })
+}
+
+/// Visits of pages per operation, and those that write.
+///
+/// A random access is a visit of its own, and a store goes where the operation has read, if it reads. What
+/// goes through memory in order visits a page once, however many lines it takes from it.
+fn visits(model: &StreamModel, sweep: bool, page_bytes: u64) -> (f64, f64) {
+    if sweep || model.class == AccessClass::Stream {
+        let lines = model.reads_per_op.max(model.writebacks_per_op);
+        let bytes = if lines > 0.0 {
+            lines * LINE_BYTES
+        } else {
+            model.stores_per_op * WORD_BYTES
+        };
+        let pages = bytes / page_bytes as f64;
+        return (pages, if model.stores_per_op > 0.0 { pages } else { 0.0 });
+    }
+    let reads = model.reads_per_op * (1.0 + model.llc_hits_per_read);
+    (reads.max(model.stores_per_op), model.stores_per_op)
 }
 
 #[cfg(test)]
@@ -575,7 +638,7 @@ mod tests {
 
     fn model(law: Law, bytes: u64, scattered: bool) -> WorkloadModel {
         serde_json::from_value(serde_json::json!({
-            "objects": [ObjectModel { name: "o".into(), bytes, scattered }],
+            "objects": [ObjectModel { name: "o".into(), bytes, scattered, site: None }],
             "blocks": [{"phases": [{"name": "p", "groups": [{"name": "g", "threads": 2, "ops": 10.0,
                 "cpu_ns_per_op": 1.0, "streams": [{"object": "o", "law": law, "class": "random", "reads_per_op": 1.0}]}]}]}],
         }))

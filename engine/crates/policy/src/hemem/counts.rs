@@ -1,8 +1,9 @@
 //! What `hemem`'s sampling thread keeps and does: counts per page, and requests about pages.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-use crate::policy::{Event, Page, Sample};
+use crate::{Event, Page, Sample};
 
 use super::HememConfig;
 
@@ -25,7 +26,7 @@ pub(super) const UNMANAGED: u32 = 1 << 29;
 const BLOCK: usize = 64;
 
 /// Requests to the policy thread, a page at most once over both rings.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Rings {
     pub hot: VecDeque<Page>,
     pub cold: VecDeque<Page>,
@@ -35,7 +36,7 @@ pub(super) struct Rings {
 }
 
 /// The thresholds at which a page is hot.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Thresholds {
     read: u32,
     write: u32,
@@ -56,6 +57,7 @@ fn halved(word: u32, times: u32) -> u32 {
 }
 
 /// Counts and flags of every page.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Counts {
     states: Vec<u64>,
     /// Number of halvings so far.
@@ -96,6 +98,11 @@ impl Counts {
         } else {
             *state & !u64::from(flag)
         };
+    }
+
+    /// Forgets everything about a page but whether it moves.
+    pub fn forget(&mut self, page: Page) {
+        self.states[page as usize] &= u64::from(MIGRATING);
     }
 
     /// Whether the counts as they stand make the page hot, pending halvings not applied.

@@ -265,6 +265,8 @@ fn count_of(state: &mut PageState, sample: Sample) -> &mut u64 {
 impl Policy for NaiveHemem {
     fn mechanics(&self) -> tiertune_policy::MigrationMechanics {
         tiertune_policy::MigrationMechanics {
+            run_fixed_ns: 500_000,
+            remap_ns: 4_000,
             lanes: 1,
             fixed_ns: if self.topology.page_bytes == 4096 {
                 11_500

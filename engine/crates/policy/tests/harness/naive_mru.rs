@@ -115,6 +115,8 @@ impl NaiveMru {
 impl Policy for NaiveMru {
     fn mechanics(&self) -> MigrationMechanics {
         MigrationMechanics {
+            run_fixed_ns: 500_000,
+            remap_ns: 4_000,
             lanes: 1,
             fixed_ns: if self.topology.page_bytes == 4096 {
                 11_500

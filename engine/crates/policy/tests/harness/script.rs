@@ -11,6 +11,13 @@
 //!                                            too if asked for, or only numbers
 //! occupy 0 2 | occupy 0 -2                   somebody else takes or returns pages of a tier
 //! race 0 1                                   the same between the next requests and their execution
+//! touch 0,3 | write 0..2                      an application thread reads or writes pages: accessed bits,
+//!                                            hint faults of armed pages, write faults of shadowed ones
+//! free 8                                     the extent that starts there is freed
+//! latency 90,200 x1000,500                   tiers had this latency (ns) and so many requests since the last
+//! aol 45 [loads 120]                         core counters since the last: AOL and load latency in cycles
+//! reads 0..4 9                               hidden truth: reads of pages, per run and per second
+//! armed                                      which pages are armed
 //! gauges NAME …                              numbers that the policy reports
 //! declared                                   samplers, mechanics, overheads
 //! ```
@@ -20,7 +27,7 @@
 use std::fmt::Write;
 
 use tiertune_policy::registry;
-use tiertune_policy::{Config, Event, Nanos, Outcome, Page, PageMap, Topology, Value};
+use tiertune_policy::{Config, Event, FaultKind, How, Move, Nanos, Order, Outcome, Page, PageMap, Topology, Value};
 
 use super::{Driver, Entry, MS};
 
@@ -85,6 +92,55 @@ fn execute(system: &str, command: &str, driver: &mut Option<Driver>) -> Option<S
             }
             output += &tier_map(driver);
         }
+        [kind @ ("touch" | "write"), list] => {
+            let seen = driver.log.len();
+            driver.touch(&pages(list)?, *kind == "write");
+            driver.log[seen..].iter().for_each(|entry| output += &describe(entry));
+        }
+        ["free", start] => {
+            let seen = driver.log.len();
+            driver.free(start.parse().ok()?);
+            driver.log[seen..].iter().for_each(|entry| output += &describe(entry));
+            output += &tier_map(driver);
+        }
+        ["latency", latencies, requests] => {
+            let numbers = |text: &str| -> Option<Vec<f64>> { text.split(',').map(|n| n.parse().ok()).collect() };
+            let (latencies, requests) = (numbers(latencies)?, numbers(requests.strip_prefix('x')?)?);
+            for ((tier, latency), inserts) in driver.counters.tiers.iter_mut().zip(&latencies).zip(&requests) {
+                tier.inserts += inserts;
+                tier.occupancy_ns += inserts * latency;
+                tier.busy_ns += inserts * latency / 4.0;
+                tier.read_bytes += inserts * 64.0;
+            }
+            driver.hidden.latency_ns = latencies;
+        }
+        ["aol", aol, rest @ ..] => {
+            let aol: f64 = aol.parse().ok()?;
+            let loads = match rest {
+                [] => 4.0 * aol,
+                ["loads", latency] => latency.parse().ok()?,
+                _ => return None,
+            };
+            let cores = &mut driver.counters.cores;
+            cores.reads += 1e6;
+            cores.outstanding_cycles += 1e6 * aol;
+            cores.occupancy_cycles += 1e6 * loads;
+            cores.stall_cycles += 0.9e6 * aol;
+            cores.cycles += 2e6 * aol;
+        }
+        ["reads", list, reads] => {
+            for page in pages(list)? {
+                driver.hidden.reads_in_run[page as usize] = reads.parse().ok()?;
+                driver.hidden.reads_now[page as usize] = reads.parse().ok()?;
+            }
+        }
+        ["armed"] => {
+            let armed: Vec<String> = (0..driver.existing_pages())
+                .filter(|page| driver.is_armed(*page))
+                .map(|page| page.to_string())
+                .collect();
+            writeln!(output, "armed {}", armed.join(" ")).ok()?;
+        }
         ["occupy", tier, count] => {
             driver.occupy(tier.parse().ok()?, count.parse().ok()?);
             output += &tier_map(driver);
@@ -101,13 +157,8 @@ fn execute(system: &str, command: &str, driver: &mut Option<Driver>) -> Option<S
             for sampler in driver.policy.samplers() {
                 writeln!(output, "{:?} every {}", sampler.event, sampler.period).ok()?;
             }
-            writeln!(
-                output,
-                "{:?}\n{:?}",
-                driver.policy.mechanics(),
-                driver.policy.overheads()
-            )
-            .ok()?;
+            let policy = &driver.policy;
+            writeln!(output, "{:?}\n{:?}", policy.mechanics(), policy.overheads()).ok()?;
         }
         _ => return None,
     }
@@ -177,11 +228,36 @@ fn describe(entry: &Entry) -> String {
     match entry {
         Entry::Wake(at) => format!("{:8.3} ms  wake\n", ms(at)),
         Entry::Ask { at, from, request } => {
+            let how = match request.how {
+                How::Background => "",
+                How::KeepingFrame => " keeping its frame",
+                How::Remap => " to its old frame",
+                How::InFault { .. } => " in the fault",
+            };
             format!(
-                "{:8.3} ms  ask   page {}: {from} -> {}\n",
+                "{:8.3} ms  ask   {}: {from} -> {}{how}\n",
                 ms(at),
-                request.page,
+                named(request),
                 request.to
+            )
+        }
+        Entry::Order { at, order } => match order {
+            Order::Arm(pages) => format!("{:8.3} ms  arm   {}..{}\n", ms(at), pages.start, pages.end),
+            Order::Release(page) => format!("{:8.3} ms  drop  old frame of page {page}\n", ms(at)),
+            Order::SamplingPeriod(event, period) => format!("{:8.3} ms  {event:?} every {period}\n", ms(at)),
+            // CPU time is in the gauges and metrics; here it would drown what is decided.
+            Order::Background(_) | Order::InApplication(_) => String::new(),
+        },
+        Entry::Fault(fault) => {
+            let kind = match fault.kind {
+                FaultKind::Hint => "fault",
+                FaultKind::Write => "write",
+            };
+            format!(
+                "{:8.3} ms  {kind} page {} in {}\n",
+                ms(&fault.at),
+                fault.page,
+                fault.tier
             )
         }
         Entry::Ended(migrated) => {
@@ -189,14 +265,24 @@ fn describe(entry: &Entry) -> String {
                 Outcome::Done => "done ",
                 Outcome::NoSpace => "full ",
                 Outcome::AlreadyThere => "there",
+                Outcome::Aborted => "abort",
+                Outcome::Gone => "gone ",
             };
+            let request = &migrated.request;
             format!(
-                "{:8.3} ms  {outcome} page {} -> {}\n",
+                "{:8.3} ms  {outcome} {} -> {}\n",
                 ms(&migrated.at),
-                migrated.request.page,
-                migrated.request.to
+                named(request),
+                request.to
             )
         }
+    }
+}
+
+fn named(request: &Move) -> String {
+    match request.pages {
+        1 => format!("page {}", request.page),
+        _ => format!("pages {}..{}", request.range().start, request.range().end),
     }
 }
 

@@ -16,6 +16,13 @@ const BATCHES: u64 = 240;
 const PHASE_BATCHES: u64 = 80;
 const ACCESSES_PER_BATCH: u64 = 10_000_000;
 const MAX_SAMPLES_PER_BATCH: u64 = 20_000;
+/// Pages of an allocation that comes late and goes early.
+const LATE_PAGES: u32 = 32;
+const LATE_BATCHES: std::ops::Range<u64> = 100..200;
+/// Cold pages that are touched in a batch, beside the hot set.
+const COLD_TOUCHES: u64 = 200;
+/// Batches after which a daemon is restarted.
+const RESTARTS: [u64; 2] = [60, 130];
 
 /// The machine: 4 GiB in 2 MiB pages or a little over 1 GiB in 4 KiB pages, most of it slow.
 pub fn topology(page_bytes: u64, tiers: usize) -> Topology {
@@ -43,26 +50,49 @@ pub struct Observed {
 
 /// Runs the workload.
 pub fn run(system: &str, config: &Config, page_bytes: u64, tiers: usize) -> Observed {
+    observe(system, config, page_bytes, tiers, &[])
+}
+
+/// Runs the workload; now and then the policy is saved and a new one takes up its state.
+pub fn run_with_restart(system: &str, config: &Config, page_bytes: u64, tiers: usize) -> Observed {
+    observe(system, config, page_bytes, tiers, &RESTARTS)
+}
+
+fn observe(system: &str, config: &Config, page_bytes: u64, tiers: usize, restarts: &[u64]) -> Observed {
     let topology = topology(page_bytes, tiers);
     let policy = registry::build(system, config, &topology).unwrap_or_else(|error| panic!("{system}: {error}"));
     let mut driver = Driver::new(policy, &topology);
     // Some of fast memory is free at the start, for policies that only fill what is free.
     driver.occupy(0, FREE_FAST_PAGES);
     driver.alloc(0, SMALL_PAGES);
-    driver.alloc(SMALL_PAGES, topology.pages - SMALL_PAGES);
+    driver.alloc(SMALL_PAGES, topology.pages - SMALL_PAGES - LATE_PAGES);
     driver.occupy(0, -FREE_FAST_PAGES);
-    let samplers = driver.policy.samplers();
+    rehearse(&mut driver, &topology);
+    let needs = driver.policy.needs();
     let mut rng = CounterRng::new(7, &[]);
     let mut swept = 0;
     for batch in 0..BATCHES {
         driver.run_until(batch * BATCH_NS);
+        if restarts.contains(&batch) {
+            let mut fresh = registry::build(system, config, &topology).expect("it was built before");
+            fresh
+                .restore(&driver.policy.save())
+                .expect("it is the state of such a policy");
+            driver.policy = fresh;
+        }
+        let late = topology.pages - LATE_PAGES;
+        if batch == LATE_BATCHES.start {
+            driver.alloc(late, LATE_PAGES);
+        } else if batch == LATE_BATCHES.end {
+            driver.free(late);
+        }
         let phase = (batch / PHASE_BATCHES) as u32;
-        let hot_start = SMALL_PAGES + (topology.pages - SMALL_PAGES - HOT_PAGES) / 2 * ((1 + phase) % 3);
+        let hot_start = SMALL_PAGES + (late - SMALL_PAGES - HOT_PAGES) / 2 * ((1 + phase) % 3);
         let mut accesses: Vec<(Page, Event)> = Vec::new();
-        for sampler in &samplers {
+        for (event, period) in driver.periods.clone() {
             // Three loads to a store, as common programs have.
-            let share = if sampler.event == Event::Store { 4 } else { 1 };
-            let records = (ACCESSES_PER_BATCH / share / sampler.period).min(MAX_SAMPLES_PER_BATCH);
+            let share = if event == Event::Store { 4 } else { 1 };
+            let records = (ACCESSES_PER_BATCH / share / period).min(MAX_SAMPLES_PER_BATCH);
             for _ in 0..records {
                 let cold = rng.below(10) == 0;
                 // Sweeps make all of the hot set equally hot at a time, draws some of it more than others.
@@ -73,22 +103,93 @@ pub fn run(system: &str, config: &Config, page_bytes: u64, tiers: usize) -> Obse
                     rng.below(HOT_PAGES.into()) as u32
                 };
                 let page = if cold {
-                    rng.below(topology.pages.into()) as u32
+                    rng.below(late.into()) as u32
                 } else {
                     hot_start + hot
                 };
-                accesses.push((page, sampler.event));
+                accesses.push((page, event));
             }
         }
         driver.sample(&accesses);
+        if needs.hint_faults || needs.accessed_bits {
+            let cold = (0..COLD_TOUCHES).map(|_| rng.below(late.into()) as Page);
+            let pages: Vec<Page> = (hot_start..hot_start + HOT_PAGES).chain(cold).collect();
+            let (written, read): (Vec<Page>, Vec<Page>) = pages.into_iter().partition(|page| page % 4 == 0);
+            driver.touch(&read, false);
+            driver.touch(&written, true);
+        }
+        count(&mut driver, phase, hot_start..hot_start + HOT_PAGES);
     }
     driver.run_until(BATCHES * BATCH_NS);
     let policy = &driver.policy;
-    let declared = format!("{samplers:?} {:?} {:?}", policy.mechanics(), policy.overheads());
+    let declared = format!(
+        "{:?} {:?} {:?} {needs:?}",
+        policy.samplers(),
+        policy.mechanics(),
+        policy.overheads()
+    );
     Observed {
         gauges: policy.gauges(),
         declared,
-        tiers: (0..topology.pages).map(|page| driver.tier_of(page)).collect(),
+        tiers: (0..topology.pages - LATE_PAGES)
+            .map(|page| driver.tier_of(page))
+            .collect(),
         log: driver.log,
+    }
+}
+
+/// Profiles offline, for systems that do: every third page of the hot set's first place, sampled once.
+fn rehearse(driver: &mut Driver, topology: &Topology) {
+    let Some(rehearsal) = driver.policy.rehearsal() else {
+        return;
+    };
+    let mut roomy = topology.clone();
+    roomy.capacity_pages[0] = topology.pages;
+    let mut earlier = Driver::new(rehearsal, &roomy);
+    earlier.alloc(0, SMALL_PAGES);
+    earlier.alloc(SMALL_PAGES, topology.pages - SMALL_PAGES - LATE_PAGES);
+    for batch in 0..BATCHES {
+        earlier.run_until(batch * BATCH_NS);
+        let hot = if batch % 2 == 0 { 0 } else { SMALL_PAGES };
+        let accesses: Vec<(Page, Event)> = (0..60).map(|nth| (hot + nth % SMALL_PAGES, Event::LoadMiss)).collect();
+        earlier.sample(&accesses);
+        count(&mut earlier, (batch / PHASE_BATCHES) as u32, 0..SMALL_PAGES);
+    }
+    let notes = earlier.policy.save();
+    driver.policy.learn(&notes).expect("they are its own notes");
+}
+
+/// Lets counters and the hidden truth go on as in phase `phase`: in the second phase fast memory is
+/// so loaded that it is the slower one, and parallelism differs by phase.
+fn count(driver: &mut Driver, phase: u32, hot: std::ops::Range<Page>) {
+    let tiers = driver.tiers();
+    let fast_ns = [90.0, 400.0, 110.0][phase as usize % 3];
+    let in_fast = hot.clone().filter(|page| driver.tier_of(*page) == 0).count() as f64;
+    let requests = 1e5;
+    for tier in 0..tiers {
+        let share = if tier == 0 {
+            in_fast / f64::from(HOT_PAGES)
+        } else {
+            (1.0 - in_fast / f64::from(HOT_PAGES)) / (tiers - 1) as f64
+        };
+        let latency_ns = if tier == 0 { fast_ns } else { 180.0 + 40.0 * tier as f64 };
+        let counters = &mut driver.counters.tiers[tier];
+        counters.inserts += requests * share;
+        counters.occupancy_ns += requests * share * latency_ns;
+        counters.busy_ns += requests * share * latency_ns / 4.0;
+        counters.read_bytes += requests * share * 64.0;
+        driver.hidden.latency_ns[tier] = latency_ns;
+    }
+    let aol = [90.0, 45.0, 130.0][phase as usize % 3];
+    let cores = &mut driver.counters.cores;
+    cores.reads += requests;
+    cores.outstanding_cycles += requests * aol;
+    cores.occupancy_cycles += requests * aol * 3.0;
+    cores.stall_cycles += requests * aol * 0.9;
+    cores.cycles += requests * aol * 1.5;
+    for page in 0..driver.hidden.reads_now.len() as Page {
+        let reads = if hot.contains(&page) { 100.0 } else { 1.0 };
+        driver.hidden.reads_now[page as usize] = reads;
+        driver.hidden.reads_in_run[page as usize] = if page < hot.end { 50.0 } else { 1.0 };
     }
 }

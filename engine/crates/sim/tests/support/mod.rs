@@ -53,7 +53,9 @@ pub fn request(system: &str, config: Config, page_bytes: u64, fast_bytes: u64, s
 #[allow(dead_code)]
 pub fn random_hemem(rng: &mut CounterRng) -> Config {
     let mut config = Config::new();
-    for knob in (registry::find("hemem").expect("registered").knobs)()
+    for knob in registry::find("hemem")
+        .expect("registered")
+        .knobs()
         .iter()
         .filter(|k| k.tunable)
     {

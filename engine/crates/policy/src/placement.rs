@@ -1,0 +1,48 @@
+//! Where new pages go.
+
+use crate::Tier;
+
+/// Where new pages go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// The fastest tier with room, page by page (first touch).
+    FastestFree,
+    /// The slowest tier, then the next faster one when it is full.
+    SlowestFree,
+    /// The fastest tier, which the driver makes as large as it takes: the all-fast reference line.
+    FastUnbounded,
+    /// Round robin over the tiers by weight; a page whose tier is full goes to the next slower tier
+    /// with room, after the slowest to the fastest.
+    Interleaved(Interleave),
+}
+
+/// A weighted round over the tiers: first `weight_fast` pages to tier 0, then `weight_slow` to tier
+/// 1, as many to tier 2, and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interleave {
+    /// Pages in a row for tier 0, at least 1.
+    pub weight_fast: u8,
+    /// Pages in a row for each slower tier, at least 1.
+    pub weight_slow: u8,
+    /// Where in the round the first page of the extent is, below [`Interleave::round_pages`].
+    pub position: u32,
+}
+
+impl Interleave {
+    /// Pages of a round over `tiers` tiers.
+    #[must_use]
+    pub fn round_pages(&self, tiers: u32) -> u32 {
+        u32::from(self.weight_fast) + u32::from(self.weight_slow) * tiers.saturating_sub(1)
+    }
+
+    /// The tier that the page at `position` of a round is meant for, and how many pages from there
+    /// on are meant for the same tier.
+    #[must_use]
+    pub fn run_at(&self, position: u32) -> (Tier, u32) {
+        let (fast, slow) = (u32::from(self.weight_fast), u32::from(self.weight_slow));
+        match position.checked_sub(fast) {
+            None => (0, fast - position),
+            Some(below) => ((1 + below / slow) as Tier, slow - below % slow),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Hint faults and write faults in the fast mode, and work that application threads do for the system.
+
+use tiertune_policy::{Fault, FaultKind, PageMap};
+
+use crate::sweep::Passed;
+use crate::watch::FirstTouch;
+use crate::workload::{Phase, Popularity};
+
+use super::{Fast, Progress};
+
+impl Fast<'_> {
+    /// Sets the guards that the policy has asked for.
+    pub(super) fn take_guards(&mut self) {
+        for pages in std::mem::take(&mut self.driver.arms) {
+            for page in pages {
+                if self.driver.memory.exists(page) {
+                    self.hints.arm(page, self.now);
+                }
+            }
+        }
+        for page in std::mem::take(&mut self.driver.released) {
+            self.writes.disarm(page);
+        }
+    }
+
+    /// Charges running threads for what they did for the tiering system.
+    pub(super) fn charge_application(&mut self, phase: &Phase, progress: &mut Progress) {
+        let owed = std::mem::take(&mut self.driver.application_ns);
+        if owed > 0.0 {
+            let running = |g: &usize| progress.left[*g] > 0.0;
+            let groups: Vec<usize> = (0..phase.groups.len()).filter(running).collect();
+            let threads: f64 = groups.iter().map(|g| f64::from(phase.groups[*g].threads)).sum();
+            for g in groups {
+                progress.debt_ns[g] += owed * f64::from(phase.groups[g].threads) / threads;
+            }
+        }
+    }
+
+    /// The faults that group `g` takes in `ops` operations of a slice.
+    pub(super) fn take_faults(
+        &mut self,
+        phase: &Phase,
+        g: usize,
+        threads: std::ops::Range<usize>,
+        ops: f64,
+        dt_ns: f64,
+        progress: &mut Progress,
+    ) {
+        for kind in [FaultKind::Hint, FaultKind::Write] {
+            let watch = match kind {
+                FaultKind::Hint => &mut self.hints,
+                FaultKind::Write => &mut self.writes,
+            };
+            if watch.count() == 0 {
+                continue;
+            }
+            let mut touched: Vec<FirstTouch> = Vec::new();
+            watch.advance(g, ops, &mut touched);
+            for s in phase.groups[g].streams.clone() {
+                let stream = &phase.streams[s];
+                let notices = kind == FaultKind::Hint || stream.writes_per_op > 0.0;
+                if let (Popularity::Sweep, Some(sweep), true) = (&stream.popularity, &progress.sweeps[s], notices) {
+                    let object = &self.driver.workload.objects[stream.object];
+                    for Passed { positions } in sweep.passed(object) {
+                        watch.pass(object, positions, &mut touched);
+                    }
+                }
+            }
+            for touch in touched {
+                // Whichever thread comes first; all alike.
+                let thread = threads.start as u64 + self.copies_rng.below(threads.len() as u64);
+                progress.debt_ns[g] += self.machine.hint_fault_ns;
+                self.driver.metrics.fault_stall_s += self.machine.hint_fault_ns / 1e9;
+                self.faults.push(Fault {
+                    page: touch.page,
+                    tier: self.driver.memory.tier_of(touch.page),
+                    kind,
+                    armed_at: touch.armed_at,
+                    at: self.now + (touch.part.clamp(0.0, 1.0) * dt_ns) as u64,
+                    thread: thread as u32,
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! When objects exist: allocated at the start or by a phase, until a phase frees them.
+
+use crate::error::RunError;
+use crate::scenario::WorkloadModel;
+use crate::workload::{Object, Workload, find_object};
+
+/// Indices of the objects called `names`.
+pub(crate) fn indices(objects: &[Object], names: &[String]) -> Result<Vec<usize>, RunError> {
+    names.iter().map(|name| find_object(objects, name)).collect()
+}
+
+/// Numbers allocation sites, and marks the objects that some phase allocates as not there at the start.
+pub(crate) fn settle(model: &WorkloadModel, objects: &mut [Object]) -> Result<(), RunError> {
+    let site_of = |i: usize| model.objects[i].site.as_ref().unwrap_or(&model.objects[i].name);
+    for (index, object) in objects.iter_mut().enumerate() {
+        let first = (0..index).find(|other| site_of(*other) == site_of(index));
+        object.site = first.unwrap_or(index) as u32;
+    }
+    for phase in model.blocks.iter().flat_map(|block| &block.phases) {
+        for index in indices(objects, &phase.allocate)? {
+            objects[index].initial = false;
+        }
+    }
+    Ok(())
+}
+
+/// Follows all phases; the most pages that exist at a time.
+///
+/// # Errors
+/// When a phase allocates what exists, frees what does not, or touches what does not.
+pub(crate) fn peak_pages(workload: &Workload) -> Result<u32, RunError> {
+    let objects = &workload.objects;
+    let mut exists: Vec<bool> = objects.iter().map(|o| o.initial).collect();
+    let total = |exists: &[bool]| -> u32 {
+        let there = objects.iter().zip(exists).filter(|(_, exists)| **exists);
+        there.map(|(object, _)| object.pages).sum()
+    };
+    let mut peak = total(&exists);
+    for phase in workload.phases_in_order() {
+        let bad = |index: usize, what: &str| {
+            Err(RunError::Workload(format!(
+                "phase '{}' {what} object '{}'",
+                phase.name, objects[index].name
+            )))
+        };
+        for index in &phase.free {
+            if !std::mem::replace(&mut exists[*index], false) {
+                return bad(*index, "frees, but nothing has allocated,");
+            }
+        }
+        for index in &phase.allocate {
+            if std::mem::replace(&mut exists[*index], true) {
+                return bad(*index, "allocates a second time");
+            }
+        }
+        if !(phase.free.is_empty() && phase.allocate.is_empty()) {
+            peak = peak.max(total(&exists));
+        }
+        if let Some(stream) = phase.streams.iter().find(|stream| !exists[stream.object]) {
+            return bad(stream.object, "touches, but nothing has allocated,");
+        }
+    }
+    Ok(peak)
+}

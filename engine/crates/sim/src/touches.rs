@@ -1,0 +1,155 @@
+//! Accessed bits in the fast mode: whether a page was touched in a span of time, drawn from its rate.
+//!
+//! Touches of a page by independent draws are a Poisson process, so a bit is set with probability
+//! `1 - exp(-expected touches since it was cleared)`, and spans between clearings are independent.
+//! A sweep touches a page when it passes it. Expected touches are kept per piece, up to the start of
+//! the phase, and from there on by stream, so that time costs nothing and only tests do.
+
+use tiertune_policy::{AccessedBits, CounterRng, Page};
+
+use crate::workload::{Phase, Popularity, Workload};
+
+/// What a sweep's pass adds to the touches of a page: enough to be certain of.
+const PASS_TOUCHES: f64 = 64.0;
+
+/// Passes of sweeps over an object, by how many threads share it out.
+#[derive(Debug, Clone, Default)]
+struct Swept {
+    threads: u32,
+    /// Whole passes of earlier phases.
+    whole: f64,
+    /// Where earlier phases stopped within a pass, ascending.
+    parts: Vec<f64>,
+}
+
+impl Swept {
+    fn end_phase(&mut self, passes: f64) {
+        self.whole += passes.floor();
+        let part = passes.fract();
+        let at = self.parts.partition_point(|other| *other < part);
+        self.parts.insert(at, part);
+    }
+
+    /// How often the place `x` (0 to 1 of a thread's part) was passed in earlier phases.
+    fn passed(&self, x: f64) -> f64 {
+        self.whole + (self.parts.len() - self.parts.partition_point(|part| *part <= x)) as f64
+    }
+}
+
+/// The touches of all pages.
+pub struct Touches<'w> {
+    workload: &'w Workload,
+    phase: Option<&'w Phase>,
+    /// Streams of the phase, by object.
+    streams: Vec<Vec<usize>>,
+    /// Visits by each stream in this phase; for sweeps, passes.
+    visits: Vec<f64>,
+    /// Expected touches per page in earlier phases, `[object][piece]`.
+    past: Vec<Vec<f64>>,
+    swept: Vec<Vec<Swept>>,
+    /// Touches of each page when its bit was cleared; empty until one is.
+    cleared: Vec<f64>,
+    rng: CounterRng,
+}
+
+impl<'w> Touches<'w> {
+    /// No touches yet.
+    #[must_use]
+    pub fn new(workload: &'w Workload, rng: CounterRng) -> Self {
+        Self {
+            workload,
+            phase: None,
+            streams: vec![Vec::new(); workload.objects.len()],
+            visits: Vec::new(),
+            past: workload.objects.iter().map(|o| vec![0.0; o.pieces()]).collect(),
+            swept: vec![Vec::new(); workload.objects.len()],
+            cleared: Vec::new(),
+            rng,
+        }
+    }
+
+    /// A phase begins; the one before it ends.
+    pub fn begin(&mut self, phase: &'w Phase) {
+        if let Some(ended) = self.phase {
+            for (s, stream) in ended.streams.iter().enumerate() {
+                match &stream.popularity {
+                    Popularity::Stationary { density, .. } => {
+                        for (past, density) in self.past[stream.object].iter_mut().zip(density) {
+                            *past += self.visits[s] * f64::from(*density);
+                        }
+                    }
+                    Popularity::Sweep => {
+                        let threads = threads_of(ended, s);
+                        let swept = &mut self.swept[stream.object];
+                        let at = swept
+                            .iter()
+                            .position(|swept| swept.threads == threads)
+                            .unwrap_or_else(|| {
+                                swept.push(Swept {
+                                    threads,
+                                    ..Swept::default()
+                                });
+                                swept.len() - 1
+                            });
+                        swept[at].end_phase(self.visits[s]);
+                    }
+                }
+            }
+        }
+        self.phase = Some(phase);
+        self.streams.iter_mut().for_each(Vec::clear);
+        for (s, stream) in phase.streams.iter().enumerate() {
+            self.streams[stream.object].push(s);
+        }
+        self.visits = vec![0.0; phase.streams.len()];
+    }
+
+    /// Stream `s` has done `ops` more operations.
+    pub fn count(&mut self, s: usize, ops: f64) {
+        let Some(phase) = self.phase else { return };
+        let stream = &phase.streams[s];
+        self.visits[s] += match stream.popularity {
+            Popularity::Stationary { .. } => ops * stream.visits_per_op,
+            // A visit of a sweep is a page; a pass is all of them.
+            Popularity::Sweep => ops * stream.visits_per_op / f64::from(self.workload.objects[stream.object].pages),
+        };
+    }
+
+    /// Expected touches of `page` since the start.
+    fn expected(&self, page: Page) -> f64 {
+        let objects = &self.workload.objects;
+        let index = objects.partition_point(|o| o.first_page <= page) - 1;
+        let object = &objects[index];
+        let piece = object.piece_of(page);
+        let position = f64::from(object.position_of(page));
+        let within = |threads: u32| (position * f64::from(threads) / f64::from(object.pages)).fract();
+        let mut touches = self.past[index][piece];
+        for swept in &self.swept[index] {
+            touches += PASS_TOUCHES * swept.passed(within(swept.threads));
+        }
+        let Some(phase) = self.phase else { return touches };
+        for s in &self.streams[index] {
+            touches += match &phase.streams[*s].popularity {
+                Popularity::Stationary { density, .. } => self.visits[*s] * f64::from(density[piece]),
+                Popularity::Sweep => PASS_TOUCHES * (self.visits[*s] + 1.0 - within(threads_of(phase, *s))).floor(),
+            };
+        }
+        touches
+    }
+}
+
+fn threads_of(phase: &Phase, stream: usize) -> u32 {
+    let group = phase.groups.iter().find(|g| g.streams.contains(&stream));
+    group.expect("every stream is some group's").threads
+}
+
+impl AccessedBits for Touches<'_> {
+    fn test_and_clear(&mut self, page: Page) -> bool {
+        let expected = self.expected(page);
+        if self.cleared.is_empty() {
+            self.cleared = vec![0.0; self.workload.pages as usize];
+        }
+        let since = expected - std::mem::replace(&mut self.cleared[page as usize], expected);
+        self.rng.next_f64() < -(-since).exp_m1()
+    }
+}

@@ -1,0 +1,273 @@
+//! Guarded pages in the fast mode: when each is touched for the first time.
+//!
+//! Pages of a piece are alike, so of its `n` guarded pages the next is touched after an exponential
+//! time (counted in operations) of rate `n` times that of one, and any of them alike. A queue holds
+//! the next touch of each piece; when one is due, all touches of its piece until the end of the
+//! slice are drawn together. Exponentials have no memory, so a change of rates or of `n` just draws anew.
+//! A sweep comes by in order and is followed page by page.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use tiertune_policy::{CounterRng, Nanos, Page};
+
+use crate::binomial::binomial;
+use crate::workload::{Object, Phase, Popularity, Workload};
+
+/// A first touch.
+#[derive(Debug, Clone, Copy)]
+pub struct FirstTouch {
+    /// The page.
+    pub page: Page,
+    /// When the guard was set.
+    pub armed_at: Nanos,
+    /// Where within the slice, from 0 to 1.
+    pub part: f64,
+}
+
+/// Which visits a guard notices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Noticed {
+    /// All.
+    Visits,
+    /// Those that write.
+    Writes,
+}
+
+/// The next touch of a piece: operations of the group as ordered bits, piece, version, pages then guarded.
+type Due = Reverse<(u64, u32, u32, u32)>;
+
+/// A set of guarded pages.
+pub struct Watch<'w> {
+    noticed: Noticed,
+    workload: &'w Workload,
+    phase: Option<&'w Phase>,
+    /// A bit per page; empty until the first is guarded.
+    armed: Vec<u64>,
+    /// A bit per page: it has an entry in its piece's list, whether still guarded or not.
+    listed: Vec<u64>,
+    /// In microseconds.
+    armed_at_us: Vec<u32>,
+    /// Pages by piece, pieces numbered over all objects.
+    lists: Vec<Vec<Page>>,
+    first_piece: Vec<usize>,
+    version: Vec<u32>,
+    /// Pieces whose list has grown since the last draw.
+    grown: Vec<u32>,
+    queues: Vec<BinaryHeap<Due>>,
+    ops: Vec<f64>,
+    count: u64,
+    rng: CounterRng,
+}
+
+fn bit(bits: &[u64], page: Page) -> bool {
+    bits[page as usize / 64] & (1 << (page % 64)) != 0
+}
+
+fn set_bit(bits: &mut [u64], page: Page, value: bool) {
+    let (word, bit) = (&mut bits[page as usize / 64], 1 << (page % 64));
+    *word = if value { *word | bit } else { *word & !bit };
+}
+
+impl<'w> Watch<'w> {
+    /// No page guarded.
+    #[must_use]
+    pub fn new(noticed: Noticed, workload: &'w Workload, rng: CounterRng) -> Self {
+        let mut first_piece = vec![0];
+        for object in &workload.objects {
+            first_piece.push(first_piece[first_piece.len() - 1] + object.pieces());
+        }
+        Self {
+            noticed,
+            workload,
+            phase: None,
+            armed: Vec::new(),
+            listed: Vec::new(),
+            armed_at_us: Vec::new(),
+            lists: Vec::new(),
+            version: Vec::new(),
+            first_piece,
+            grown: Vec::new(),
+            queues: Vec::new(),
+            ops: Vec::new(),
+            count: 0,
+            rng,
+        }
+    }
+
+    /// How many pages are guarded.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Guards a page, unless it is guarded.
+    pub fn arm(&mut self, page: Page, now: Nanos) {
+        if self.armed.is_empty() {
+            let pages = self.workload.pages as usize;
+            let pieces = self.first_piece[self.workload.objects.len()];
+            self.armed = vec![0; pages.div_ceil(64)];
+            self.listed = vec![0; pages.div_ceil(64)];
+            self.armed_at_us = vec![0; pages];
+            self.lists = vec![Vec::new(); pieces];
+            self.version = vec![0; pieces];
+        }
+        if bit(&self.armed, page) {
+            return;
+        }
+        set_bit(&mut self.armed, page, true);
+        self.count += 1;
+        self.armed_at_us[page as usize] = (now / 1000) as u32;
+        if !bit(&self.listed, page) {
+            set_bit(&mut self.listed, page, true);
+            let objects = &self.workload.objects;
+            let object = objects.partition_point(|o| o.first_page <= page) - 1;
+            let piece = self.first_piece[object] + objects[object].piece_of(page);
+            self.lists[piece].push(page);
+            if self.grown.last() != Some(&(piece as u32)) {
+                self.grown.push(piece as u32);
+            }
+        }
+    }
+
+    /// Takes the guard off a page.
+    pub fn disarm(&mut self, page: Page) {
+        if self.count > 0 && bit(&self.armed, page) {
+            set_bit(&mut self.armed, page, false);
+            self.count -= 1;
+        }
+    }
+
+    /// Takes the guards off pages.
+    pub fn disarm_all(&mut self, pages: Range<Page>) {
+        pages.for_each(|page| self.disarm(page));
+    }
+
+    /// A phase begins.
+    pub fn begin(&mut self, phase: &'w Phase) {
+        self.phase = Some(phase);
+        self.ops = vec![0.0; phase.groups.len()];
+        self.queues = vec![BinaryHeap::new(); phase.groups.len()];
+        self.grown.clear();
+        for piece in 0..self.lists.len() {
+            if !self.lists[piece].is_empty() {
+                self.schedule(piece, 0..phase.groups.len());
+            }
+        }
+    }
+
+    /// Rate per operation of group `g` at which one page of `piece` is noticed.
+    fn rate(&self, phase: &Phase, g: usize, object: usize, piece: usize) -> f64 {
+        let streams = &phase.streams[phase.groups[g].streams.clone()];
+        let rates = streams
+            .iter()
+            .filter(|s| s.object == object)
+            .map(|s| match &s.popularity {
+                Popularity::Stationary { density, .. } => {
+                    let visits = match self.noticed {
+                        Noticed::Visits => s.visits_per_op,
+                        Noticed::Writes => s.writes_per_op,
+                    };
+                    visits * f64::from(density[piece - self.first_piece[object]])
+                }
+                Popularity::Sweep => 0.0,
+            });
+        rates.sum()
+    }
+
+    /// Draws the next touch of a piece by each of `groups`.
+    fn schedule(&mut self, piece: usize, groups: Range<usize>) {
+        let Some(phase) = self.phase else { return };
+        let object = self.first_piece.partition_point(|first| *first <= piece) - 1;
+        let pages = self.lists[piece].len() as f64;
+        for g in groups {
+            let rate = self.rate(phase, g, object, piece) * pages;
+            if rate > 0.0 {
+                let at = self.ops[g] + self.rng.exponential() / rate;
+                // Positive floats order as their bits do.
+                self.queues[g].push(Reverse((
+                    at.to_bits(),
+                    piece as u32,
+                    self.version[piece],
+                    self.lists[piece].len() as u32,
+                )));
+            }
+        }
+    }
+
+    /// Group `g` does `ops` operations: adds the guarded pages that they touch first.
+    pub fn advance(&mut self, g: usize, ops: f64, into: &mut Vec<FirstTouch>) {
+        if self.armed.is_empty() || ops <= 0.0 {
+            return;
+        }
+        let Some(phase) = self.phase else { return };
+        let mut grown = std::mem::take(&mut self.grown);
+        grown.sort_unstable();
+        grown.dedup();
+        for piece in grown {
+            self.version[piece as usize] += 1;
+            self.schedule(piece as usize, 0..phase.groups.len());
+        }
+        let (start, end) = (self.ops[g], self.ops[g] + ops);
+        self.ops[g] = end;
+        while let Some(Reverse((at, piece, version, pages))) = self.queues[g].peek().copied() {
+            let at = f64::from_bits(at);
+            if at > end {
+                break;
+            }
+            self.queues[g].pop();
+            let piece = piece as usize;
+            if version != self.version[piece] {
+                continue;
+            }
+            let left = self.lists[piece].len();
+            // Other groups may have touched some since this was drawn: then it may be one of those.
+            if left > 0 && self.rng.next_f64() * f64::from(pages) < left as f64 {
+                let object = self.first_piece.partition_point(|first| *first <= piece) - 1;
+                let rate = self.rate(phase, g, object, piece);
+                let more = binomial(left as u64 - 1, -(-rate * (end - at)).exp_m1(), &mut self.rng);
+                for nth in 0..=more {
+                    let from = if nth == 0 {
+                        at
+                    } else {
+                        at + self.rng.next_f64() * (end - at)
+                    };
+                    self.touch_one_of(piece, (from - start) / ops, into);
+                }
+            }
+            self.schedule(piece, g..g + 1);
+        }
+    }
+
+    fn touch_one_of(&mut self, piece: usize, part: f64, into: &mut Vec<FirstTouch>) {
+        let list = &mut self.lists[piece];
+        let page = list.swap_remove(self.rng.below(list.len() as u64) as usize);
+        set_bit(&mut self.listed, page, false);
+        self.touch(page, part, into);
+    }
+
+    fn touch(&mut self, page: Page, part: f64, into: &mut Vec<FirstTouch>) {
+        if bit(&self.armed, page) {
+            self.disarm(page);
+            into.push(FirstTouch {
+                page,
+                armed_at: Nanos::from(self.armed_at_us[page as usize]) * 1000,
+                part,
+            });
+        }
+    }
+
+    /// Sweeps of an object have passed `positions` of it.
+    pub fn pass(&mut self, object: &Object, positions: Range<u32>, into: &mut Vec<FirstTouch>) {
+        if self.count == 0 {
+            return;
+        }
+        let length = f64::from(positions.end.saturating_sub(positions.start).max(1));
+        let start = positions.start;
+        for position in positions {
+            let page = object.page_at(position);
+            self.touch(page, f64::from(position - start) / length, into);
+        }
+    }
+}
