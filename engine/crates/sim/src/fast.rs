@@ -260,11 +260,10 @@ impl<'w> Fast<'w> {
                     let miss: f64 = mass.iter().sum();
                     if miss < 1.0 - NEGLIGIBLE_HITS {
                         progress.miss[s] = miss;
-                        let density = mass
-                            .iter()
-                            .zip(edges)
-                            .map(|(m, n)| (m / miss.max(1e-300) / n) as f32)
-                            .collect();
+                    }
+                    // Where all is in the cache, nothing goes anywhere, by whatever law.
+                    if (f64::MIN_POSITIVE..1.0 - NEGLIGIBLE_HITS).contains(&miss) {
+                        let density = mass.iter().zip(edges).map(|(m, n)| (m / miss / n) as f32).collect();
                         progress.missed[s] = Some(MissedReads {
                             density,
                             alias: AliasTable::new(&mass),
