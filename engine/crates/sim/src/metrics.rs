@@ -71,9 +71,9 @@ metrics! {
     /// Application thread time lost to samples, faults, scans and pages under migration.
     stall_s "s" "minimize";
     /// Of that, time in faults, migrations by the faulting thread included.
-    fault_stall_s "s" "minimize";
+    fault_stall_s "s" "";
     /// Of that, time in scans that the application's threads carry out.
-    scan_stall_s "s" "minimize";
+    scan_stall_s "s" "";
     /// Mean loaded latency of the fast tier, over time.
     fast_latency_ns "ns" "minimize";
     /// Mean loaded latency of the slowest tier, over time.
@@ -83,7 +83,7 @@ metrics! {
     /// Mean traffic of the slowest tier, reads and writes, copies and co-runners included.
     slow_bandwidth_gbps "1e9 B/s" "";
     /// Simulated time of the profiling run beforehand, for systems that profile offline.
-    profiling_s "s" "minimize";
+    profiling_s "s" "";
     /// Reads that reached memory.
     simulated_accesses "accesses" "";
 }
