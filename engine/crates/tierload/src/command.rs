@@ -1,0 +1,189 @@
+//! The command line, built from what the kernels declare.
+
+use std::collections::BTreeSet;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::Map;
+use tiertune_workload::kernels::KERNELS;
+use tiertune_workload::parameter::{Default, Kind, Parameter, ParameterError};
+use tiertune_workload::{Kernel, Values};
+
+/// The parameter that is the number of threads at the same time.
+const THREADS: &str = "threads";
+const MOST_THREADS: usize = 4096;
+
+/// A kernel to run.
+pub struct Run {
+    /// The kernel.
+    pub kernel: &'static Kernel,
+    /// Its parameters.
+    pub values: Values,
+    /// Threads that run it.
+    pub threads: usize,
+    /// How often.
+    pub trials: u32,
+    /// Whether results are checked.
+    pub verify: bool,
+    /// Whether to write JSON.
+    pub json: bool,
+}
+
+/// What the command line asks for.
+pub enum Asked {
+    /// The kernels and their parameters.
+    List {
+        /// As JSON.
+        json: bool,
+    },
+    /// A run.
+    Run(Box<Run>),
+}
+
+/// The whole command line.
+pub fn command() -> Command {
+    let families: BTreeSet<&'static str> = KERNELS.iter().map(|kernel| kernel.family).collect();
+    let list = Command::new("list")
+        .about("Kernels by family, with their parameters")
+        .arg(json());
+    families.into_iter().fold(
+        Command::new("tierload")
+            .version(env!("CARGO_PKG_VERSION"))
+            .about("Runs workload kernels on real memory and says when each phase starts and ends")
+            .after_help("Example: tierload gapbs bc --graph kron --scale 20 --threads 2")
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommand(list),
+        |command, family| command.subcommand(family_command(family)),
+    )
+}
+
+fn family_command(family: &'static str) -> Command {
+    let kernels = || KERNELS.iter().filter(|kernel| kernel.family == family);
+    let names: Vec<&str> = kernels().map(|kernel| kernel.name).collect();
+    kernels().fold(
+        Command::new(family)
+            .about(format!("Kernels: {}", names.join(", ")))
+            .subcommand_required(true)
+            .arg_required_else_help(true),
+        |command, kernel| command.subcommand(kernel_command(kernel)),
+    )
+}
+
+fn kernel_command(kernel: &'static Kernel) -> Command {
+    let about = format!(
+        "{}, as in {}; one operation is {}",
+        kernel.summary, kernel.source, kernel.op_meaning
+    );
+    let own = kernel
+        .parameters
+        .iter()
+        .filter(|parameter| parameter.name != THREADS)
+        .map(argument);
+    Command::new(kernel.name)
+        .about(about)
+        .args(own)
+        .arg(
+            Arg::new(THREADS)
+                .long(THREADS)
+                .value_name("COUNT")
+                .value_parser(clap::value_parser!(u64).range(1..=MOST_THREADS as u64))
+                .help("threads [default: all processors]"),
+        )
+        .arg(
+            Arg::new("trials")
+                .long("trials")
+                .value_name("COUNT")
+                .value_parser(clap::value_parser!(u32).range(1..=10_000))
+                .default_value("1")
+                .help("how often everything is run"),
+        )
+        .arg(
+            Arg::new("verify")
+                .long("verify")
+                .action(ArgAction::SetTrue)
+                .help("check the result after each run; exits with 1 when it is wrong"),
+        )
+        .arg(json())
+}
+
+fn json() -> Arg {
+    Arg::new("json")
+        .long("json")
+        .action(ArgAction::SetTrue)
+        .help("JSON, one document a line")
+}
+
+fn argument(parameter: &'static Parameter) -> Arg {
+    let value = match parameter.kind {
+        Kind::Int(..) => "COUNT".to_owned(),
+        Kind::Bytes(..) => "SIZE".to_owned(),
+        Kind::Real(..) => "NUMBER".to_owned(),
+        Kind::Word(_, words) => words.join("|"),
+        Kind::Flag => "BOOL".to_owned(),
+        Kind::Other => "JSON".to_owned(),
+    };
+    let shown = match parameter.default {
+        Default::Required => String::new(),
+        Default::Int(number) => format!(" [default: {number}]"),
+        Default::Real(number) => format!(" [default: {number}]"),
+        Default::Word(word) => format!(" [default: {word}]"),
+        Default::Flag(flag) => format!(" [default: {flag}]"),
+    };
+    let arg = Arg::new(parameter.name)
+        .long(parameter.name.replace('_', "-"))
+        // As workload files spell it.
+        .alias(parameter.name)
+        .value_name(value)
+        .required(parameter.default == Default::Required)
+        .help(format!("{}{shown}", parameter.meaning));
+    if parameter.kind == Kind::Flag {
+        arg.num_args(0..=1).default_missing_value("true").require_equals(true)
+    } else {
+        arg
+    }
+}
+
+/// What the command line asks for, or why it cannot be done.
+pub fn asked(matches: &ArgMatches) -> Result<Asked, String> {
+    let Some((family, inner)) = matches.subcommand() else {
+        return Err("say which family of kernels; `tierload list` names them".to_owned());
+    };
+    if family == "list" {
+        return Ok(Asked::List {
+            json: inner.get_flag("json"),
+        });
+    }
+    let Some((name, given)) = inner.subcommand() else {
+        return Err(format!("say which kernel of {family}; `tierload list` names them"));
+    };
+    let found = KERNELS
+        .iter()
+        .find(|kernel| kernel.family == family && kernel.name == name);
+    let kernel = found.ok_or_else(|| format!("{family} has no kernel {name}; `tierload list` names them"))?;
+    let threads = match given.get_one::<u64>(THREADS) {
+        Some(count) => *count as usize,
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let mut map = Map::new();
+    for parameter in kernel.parameters {
+        if parameter.name == THREADS {
+            map.insert(THREADS.to_owned(), threads.into());
+        } else if let Some(text) = given.get_one::<String>(parameter.name) {
+            map.insert(parameter.name.to_owned(), parameter.spelled(text).map_err(said)?);
+        }
+    }
+    let values = Values::read(kernel.parameters, &map).map_err(said)?;
+    (kernel.check)(&values).map_err(said)?;
+    Ok(Asked::Run(Box::new(Run {
+        kernel,
+        values,
+        threads,
+        trials: given.get_one::<u32>("trials").copied().unwrap_or(1),
+        verify: given.get_flag("verify"),
+        json: given.get_flag("json"),
+    })))
+}
+
+fn said(error: ParameterError) -> String {
+    format!("--{} {}", error.name.replace('_', "-"), error.text)
+}

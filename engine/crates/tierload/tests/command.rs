@@ -1,0 +1,104 @@
+//! The command as users run it.
+
+use std::process::{Command, Output};
+
+use serde_json::Value as Json;
+
+fn tierload(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tierload"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn every_kernel_runs_checked_from_its_declaration() {
+    let listed = tierload(&["list", "--json"]);
+    let kernels: Vec<Json> = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(kernels.len(), tiertune_workload::kernels::KERNELS.len());
+    for kernel in tiertune_workload::kernels::KERNELS {
+        let given: serde_json::Map<String, Json> = serde_json::from_str(kernel.small).unwrap();
+        let mut arguments = vec![kernel.family.to_owned(), kernel.name.to_owned()];
+        for (name, value) in given.iter().filter(|(name, _)| *name != "threads") {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            arguments.push(format!("--{}={value}", name.replace('_', "-")));
+        }
+        arguments.extend(["--threads=2", "--trials=2", "--verify", "--json"].map(str::to_owned));
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let ran = tierload(&arguments);
+        assert_eq!(ran.status.code(), Some(0), "{arguments:?}: {}", text(&ran.stderr));
+        let events: Vec<Json> = text(&ran.stdout)
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let of = |kind: &str| events.iter().filter(|event| event["event"] == kind).count();
+        assert_eq!((of("begin"), of("trial"), of("end")), (1, 2, 1), "{arguments:?}");
+        assert_eq!(of("phase_start"), of("phase_end"), "{arguments:?}");
+        assert!(of("object") > 0 && of("phase_end") > 0);
+        let end = events.last().unwrap();
+        assert!(end["runtime_s"].as_f64().unwrap() > 0.0 && end["throughput_mops"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn text_has_metric_lines_and_phase_marks() {
+    let ran = tierload(&[
+        "gapbs",
+        "bc",
+        "--graph",
+        "kron",
+        "--scale",
+        "10",
+        "--threads",
+        "2",
+        "--verify",
+    ]);
+    assert_eq!(ran.status.code(), Some(0));
+    let said = text(&ran.stdout);
+    for start in [
+        "phase start: forward 1 at ",
+        "phase end: normalise took ",
+        "trial_s: ",
+        "runtime_s: ",
+        "check scores: PASS",
+    ] {
+        assert!(said.lines().any(|line| line.starts_with(start)), "{start}: {said}");
+    }
+}
+
+#[test]
+fn mistakes_are_answered_with_a_sentence_and_2() {
+    for (arguments, expected) in [
+        (
+            &["gapbs", "bc", "--graph", "kron", "--scale", "99"][..],
+            "--scale is 99, it must be from 4 to 31",
+        ),
+        (
+            &["gapbs", "bc", "--graph", "cron", "--scale", "10"],
+            "--graph is cron, which is not a kind of graph; the nearest is kron",
+        ),
+        (&["gapbs", "bc", "--scale", "10"], "--graph"),
+        (
+            &[
+                "gups",
+                "gups",
+                "--table-bytes",
+                "x",
+                "--hot-bytes",
+                "8",
+                "--updates",
+                "1",
+            ],
+            "--table-bytes is x, it must be a size",
+        ),
+        (&["gapbs", "bcc"], "bcc"),
+    ] {
+        let ran = tierload(arguments);
+        assert_eq!(ran.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&ran.stderr).contains(expected), "{}", text(&ran.stderr));
+    }
+}
