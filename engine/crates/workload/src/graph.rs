@@ -23,17 +23,20 @@ pub enum GraphKind {
     Kron,
     /// Both ends of every edge uniform.
     Uniform,
+    /// As `Kron` with ids left as drawn: popular vertices have low ids, as old accounts of a social network have.
+    Twitter,
 }
 
 impl GraphKind {
     /// The names as files spell them.
-    pub const NAMES: [&'static str; 2] = ["kron", "uniform"];
+    pub const NAMES: [&'static str; 3] = ["kron", "uniform", "twitter"];
 
     /// The kind of a name; Kronecker for any that is not in [`GraphKind::NAMES`].
     #[must_use]
     pub fn named(name: &str) -> Self {
         match name {
             "uniform" => Self::Uniform,
+            "twitter" => Self::Twitter,
             _ => Self::Kron,
         }
     }
@@ -52,10 +55,17 @@ impl Graph {
     /// Generates 2^scale vertices with `degree` undirected edges each (before duplicates are removed).
     #[must_use]
     pub fn generate(kind: GraphKind, scale: u32, degree: u32, seed: u64) -> Self {
+        let edges = Self::edges(kind, scale, degree, seed);
+        Self::from_edges(1 << scale, &edges)
+    }
+
+    /// The edges as drawn, duplicates and self loops among them.
+    #[must_use]
+    pub fn edges(kind: GraphKind, scale: u32, degree: u32, seed: u64) -> Vec<(u32, u32)> {
         let vertices = 1usize << scale;
         let count = vertices as u64 * u64::from(degree);
         let mut rng = CounterRng::new(seed, &[EDGES, u64::from(scale)]);
-        let edges: Vec<(u32, u32)> = match kind {
+        match kind {
             GraphKind::Uniform => (0..count)
                 .map(|_| {
                     let bits = rng.next_u64();
@@ -63,6 +73,7 @@ impl Graph {
                     ((bits & mask) as u32, ((bits >> 32) & mask) as u32)
                 })
                 .collect(),
+            GraphKind::Twitter => (0..count).map(|_| rmat_edge(&mut rng, scale)).collect(),
             GraphKind::Kron => {
                 let ids = permutation(vertices, seed, scale);
                 (0..count)
@@ -72,8 +83,7 @@ impl Graph {
                     })
                     .collect()
             }
-        };
-        Self::from_edges(vertices, &edges)
+        }
     }
 
     /// Builds the symmetrised graph of an edge list.

@@ -1,10 +1,16 @@
 //! The kernels: true algorithms on real data, each touching memory only through [`crate::memory`].
 
 pub mod bc;
+pub mod bfs;
+pub mod cc;
+pub mod cc_sv;
 pub mod graph;
+pub mod graph500;
 pub mod gups;
 pub mod pr;
 pub mod prelude;
+pub mod sssp;
+pub mod tc;
 
 use crate::kernel::Kernel;
 use crate::memory::{Layout, ObjectSpec};
@@ -13,6 +19,12 @@ use crate::memory::{Layout, ObjectSpec};
 pub static KERNELS: &[Kernel] = &[
     Kernel::of::<bc::Bc>(),
     Kernel::of::<pr::Pr>(),
+    Kernel::of::<cc::Cc>(),
+    Kernel::of::<cc_sv::CcSv>(),
+    Kernel::of::<bfs::Bfs>(),
+    Kernel::of::<sssp::Sssp>(),
+    Kernel::of::<tc::Tc>(),
+    Kernel::of::<graph500::Graph500>(),
     Kernel::of::<gups::Gups>(),
 ];
 
@@ -44,15 +56,44 @@ pub struct GraphObject {
     pub per_vertex: bool,
     /// Size in bytes for a number of vertices and of stored directed edges.
     pub bytes: fn(u64, u64) -> u64,
+    /// Bytes for each edge as drawn, duplicates included, beside that.
+    pub bytes_per_draw: u64,
 }
 
 impl GraphObject {
-    /// The object for a graph of this size.
+    /// An object that the run fills, with one element for each vertex in the order of their ids.
+    #[must_use]
+    pub const fn vertices(name: &'static str, element_bytes: u32, bytes: fn(u64, u64) -> u64) -> Self {
+        Self {
+            name,
+            element_bytes,
+            layout: Layout::Vertices,
+            sweeps: false,
+            built: false,
+            per_vertex: false,
+            bytes,
+            bytes_per_draw: 0,
+        }
+    }
+
+    /// Size in bytes for a graph of so many vertices and stored edges, built from so many drawn ones.
+    #[must_use]
+    pub fn size(&self, vertices: u64, edges: u64, draws: u64) -> u64 {
+        (self.bytes)(vertices, edges) + self.bytes_per_draw * draws
+    }
+
+    /// The object for a graph of this size that keeps no edges as drawn.
     #[must_use]
     pub fn spec(&self, vertices: u64, edges: u64) -> ObjectSpec {
+        self.spec_drawn(vertices, edges, 0)
+    }
+
+    /// The object for a graph of this size.
+    #[must_use]
+    pub fn spec_drawn(&self, vertices: u64, edges: u64, draws: u64) -> ObjectSpec {
         ObjectSpec {
             name: self.name,
-            bytes: (self.bytes)(vertices, edges),
+            bytes: self.size(vertices, edges, draws),
             element_bytes: self.element_bytes,
             layout: self.layout,
             sweeps: self.sweeps,

@@ -16,7 +16,7 @@ pub fn expected_edges(kind: GraphKind, scale: u32, degree: u32) -> f64 {
     let pairs_kept = |cells: f64, probability: f64| cells * -(-2.0 * draws * probability).exp_m1();
     match kind {
         GraphKind::Uniform => pairs_kept(vertices * (vertices - 1.0), vertices.powi(-2)),
-        GraphKind::Kron => {
+        GraphKind::Kron | GraphKind::Twitter => {
             let levels = scale as usize;
             let mut log_factorial = vec![0.0; levels + 1];
             for n in 1..=levels {

@@ -1,6 +1,6 @@
 //! Arrays that several threads read and write at once, with the atomic operations of the original programs.
 
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::class::AccessClass;
 use crate::memory::{Memory, ObjectId, ObjectSpec};
@@ -49,6 +49,7 @@ word!(u8, AtomicU8, |v| v, |v| v);
 word!(u32, AtomicU32, |v| v, |v| v);
 word!(i32, AtomicI32, |v| v, |v| v);
 word!(u64, AtomicU64, |v| v, |v| v);
+word!(i64, AtomicI64, |v| v, |v| v);
 word!(f32, AtomicU32, f32::to_bits, f32::from_bits);
 word!(f64, AtomicU64, f64::to_bits, f64::from_bits);
 

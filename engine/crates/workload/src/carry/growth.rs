@@ -45,7 +45,12 @@ impl Growth {
             .graph_objects()
             .iter()
             .find(|known| known.name == object.name);
-        let bytes = sized.map_or(object.bytes, |known| (known.bytes)(target.vertices, target.edges));
+        let degree = metadata
+            .request
+            .graph_input()
+            .map_or(0, |(_, _, degree)| u64::from(degree));
+        let draws = target.vertices * degree;
+        let bytes = sized.map_or(object.bytes, |known| known.size(target.vertices, target.edges, draws));
         let mean_list = |info: &GraphInfo| info.edges as f64 / info.vertices as f64 * (1.0 + info.degree_cv2);
         let skew = match object.layout {
             Layout::Positional => 1.0,

@@ -1,14 +1,11 @@
 //! Betweenness centrality (Brandes) as GAPBS runs it: breadth first with path counts, then backwards by level.
 
-use tiertune_policy::CounterRng;
-
 use super::GraphObject;
-use super::graph::{DEGREE, GRAPH, GraphProgram, SCALE, SEED};
-use crate::class::AccessClass;
+pub use super::graph::pick_sources;
+use super::graph::{DEGREE, GRAPH, GraphProgram, List, SCALE, SEED};
+use super::prelude::*;
 use crate::graph::Graph;
-use crate::kernel::{Check, GraphTraits};
-use crate::memory::{Array, Layout, Memory, Phase, Unit};
-use crate::parameter::{Default, Parameter, Values};
+use crate::kernel::GraphTraits;
 
 /// What one operation is.
 pub const OP_MEANING: &str = "one edge examined (forward or backward), or one vertex entry set up or normalised";
@@ -26,6 +23,10 @@ pub const CLEAR_NS: f64 = 0.13;
 /// Nanoseconds per vertex of the final normalisation.
 pub const NORMALISE_NS: f64 = 1.7;
 
+/// Vertices that a thread takes from a queue at a time, as GAPBS, and of sweeps.
+const CHUNK: usize = 64;
+const SWEEP_CHUNK: usize = 1 << 16;
+
 const INDEX: usize = 0;
 const NEIGHBOURS: usize = 1;
 const SCORES: usize = 2;
@@ -35,46 +36,34 @@ const QUEUE: usize = 5;
 const DEPTHS: usize = 6;
 const DELTAS: usize = 7;
 
-const fn vertex_array(name: &'static str, element_bytes: u32, bytes: fn(u64, u64) -> u64) -> GraphObject {
-    GraphObject {
-        name,
-        element_bytes,
-        layout: Layout::Vertices,
-        sweeps: false,
-        built: false,
-        per_vertex: false,
-        bytes,
-    }
-}
-
 /// The objects, in the order of GAPBS' allocations.
 pub const OBJECTS: [GraphObject; 8] = [
     GraphObject {
         built: true,
         per_vertex: true,
-        ..vertex_array("index", 8, |vertices, _| 8 * (vertices + 1))
+        ..GraphObject::vertices("index", 8, |vertices, _| 8 * (vertices + 1))
     },
     GraphObject {
         built: true,
         layout: Layout::Lists,
-        ..vertex_array("neighbours", 4, |_, edges| 4 * edges)
+        ..GraphObject::vertices("neighbours", 4, |_, edges| 4 * edges)
     },
     GraphObject {
         per_vertex: true,
-        ..vertex_array("scores", 4, |vertices, _| 4 * vertices)
+        ..GraphObject::vertices("scores", 4, |vertices, _| 4 * vertices)
     },
-    vertex_array("path_counts", 8, |vertices, _| 8 * vertices),
+    GraphObject::vertices("path_counts", 8, |vertices, _| 8 * vertices),
     GraphObject {
         layout: Layout::Lists,
-        ..vertex_array("successors", 8, |_, edges| 8 * edges.div_ceil(64))
+        ..GraphObject::vertices("successors", 8, |_, edges| 8 * edges.div_ceil(64))
     },
     GraphObject {
         layout: Layout::Positional,
         per_vertex: true,
-        ..vertex_array("queue", 4, |vertices, _| 4 * vertices)
+        ..GraphObject::vertices("queue", 4, |vertices, _| 4 * vertices)
     },
-    vertex_array("depths", 4, |vertices, _| 4 * vertices),
-    vertex_array("deltas", 4, |vertices, _| 4 * vertices),
+    GraphObject::vertices("depths", 4, |vertices, _| 4 * vertices),
+    GraphObject::vertices("deltas", 4, |vertices, _| 4 * vertices),
 ];
 
 /// Betweenness centrality.
@@ -169,34 +158,18 @@ fn reference(graph: &Graph, sources: &[u32]) -> Vec<f64> {
     scores
 }
 
-/// The sources that GAPBS' picker would take: uniform over vertices that have an edge, repeats allowed.
-#[must_use]
-pub fn pick_sources(graph: &Graph, count: u32, seed: u64) -> Vec<u32> {
-    let mut rng = CounterRng::new(seed, &[0x736f_7572_6365]);
-    if graph.neighbours.is_empty() {
-        return Vec::new();
-    }
-    let mut pick = || loop {
-        let vertex = rng.below(graph.vertices() as u64) as u32;
-        if graph.degree(vertex as usize) > 0 {
-            return vertex;
-        }
-    };
-    (0..count).map(|_| pick()).collect()
-}
-
 /// Runs from the given sources and returns the scores, scaled so that the largest is 1.
 pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32> {
     let (vertices, edges) = (graph.vertices(), graph.neighbours.len());
     let spec = |object: usize| OBJECTS[object].spec(vertices as u64, edges as u64);
     let index = Array::new(memory, &spec(INDEX), graph.index);
     let neighbours = Array::new(memory, &spec(NEIGHBOURS), graph.neighbours);
-    let mut scores = Array::new(memory, &spec(SCORES), vec![0f32; vertices]);
-    let mut path_counts = Array::new(memory, &spec(PATH_COUNTS), vec![0f64; vertices]);
-    let mut successors = Array::new(memory, &spec(SUCCESSORS), vec![0u64; edges.div_ceil(64)]);
-    let mut queue = Array::new(memory, &spec(QUEUE), vec![0u32; vertices]);
-    let mut depths = Array::new(memory, &spec(DEPTHS), vec![-1i32; vertices]);
-    let mut deltas = Array::new(memory, &spec(DELTAS), vec![0f32; vertices]);
+    let scores = SharedArray::new(memory, &spec(SCORES), vec![0f32; vertices]);
+    let path_counts = SharedArray::new(memory, &spec(PATH_COUNTS), vec![0f64; vertices]);
+    let successors = SharedArray::new(memory, &spec(SUCCESSORS), vec![0u64; edges.div_ceil(64)]);
+    let queue = SharedArray::new(memory, &spec(QUEUE), vec![0u32; vertices]);
+    let depths = SharedArray::new(memory, &spec(DEPTHS), vec![-1i32; vertices]);
+    let deltas = SharedArray::new(memory, &spec(DELTAS), vec![0f32; vertices]);
 
     for (turn, source) in sources.iter().enumerate() {
         memory.phase(Phase::new("clear", Unit::Vertices, CLEAR_NS).whole());
@@ -214,34 +187,39 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
         path_counts.store(memory, source, 1.0, AccessClass::Update);
         queue.store(memory, 0, source as u32, AccessClass::Stream);
         let mut levels = vec![0usize, 1];
-        let mut tail = 1;
-        while levels[levels.len() - 2] < tail {
+        let tail = AtomicUsize::new(1);
+        while levels[levels.len() - 2] < levels[levels.len() - 1] {
             let depth = levels.len() as i32 - 1;
             memory.phase(Phase::new(format!("forward {depth}"), Unit::Edges, FORWARD_NS));
-            for position in levels[levels.len() - 2]..levels[levels.len() - 1] {
-                let u = queue.load(memory, position, AccessClass::Stream) as usize;
-                let list = List::of(memory, &index, u);
-                let mut paths_u = None;
-                for edge in list.start..list.end {
-                    let class = list.class(edge);
-                    let v = neighbours.load(memory, edge, class) as usize;
-                    let mut depth_v = depths.load(memory, v, AccessClass::Gather);
-                    if depth_v == -1 {
-                        depths.store(memory, v, depth, AccessClass::Gather);
-                        depth_v = depth;
-                        queue.store(memory, tail, v as u32, AccessClass::Stream);
-                        tail += 1;
+            let level = levels[levels.len() - 2]..levels[levels.len() - 1];
+            memory.for_chunks(level, CHUNK, |memory, part| {
+                for position in part {
+                    let u = queue.load(memory, position, AccessClass::Stream) as usize;
+                    let list = List::of::<4, M>(memory, &index, u);
+                    let mut paths_u = None;
+                    for edge in list.start..list.end {
+                        let class = list.class(edge);
+                        let v = neighbours.load(memory, edge, class) as usize;
+                        let mut depth_v = depths.load(memory, v, AccessClass::Gather);
+                        if depth_v == -1 {
+                            if depths.replace(memory, v, -1, depth, AccessClass::Gather) {
+                                queue.store(memory, tail.fetch_add(1, Relaxed), v as u32, AccessClass::Stream);
+                            }
+                            // Who else found it did so from this level too.
+                            depth_v = depth;
+                        }
+                        if depth_v == depth {
+                            successors.update(memory, edge / 64, class, |word| word | 1 << (edge % 64));
+                            // Stays in a register, so it is loaded once per list.
+                            let paths_u =
+                                *paths_u.get_or_insert_with(|| path_counts.load(memory, u, AccessClass::Gather));
+                            path_counts.update(memory, v, AccessClass::Update, |paths| paths + paths_u);
+                        }
                     }
-                    if depth_v == depth {
-                        successors.update(memory, edge / 64, class, |word| word | 1 << (edge % 64));
-                        // Stays in a register, so it is loaded once per list.
-                        let paths_u = *paths_u.get_or_insert_with(|| path_counts.load(memory, u, AccessClass::Gather));
-                        path_counts.update(memory, v, AccessClass::Update, |paths| paths + paths_u);
-                    }
+                    memory.ops(list.len() as u64);
                 }
-                memory.ops((list.end - list.start) as u64);
-            }
-            levels.push(tail);
+            });
+            levels.push(tail.load(Relaxed));
         }
 
         memory.phase(Phase::new("clear", Unit::Vertices, CLEAR_NS).whole());
@@ -249,74 +227,52 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
         memory.ops(vertices as u64);
         // The last entry of `levels` closes an empty level. As in GAPBS, the deepest vertices are walked too.
         for level in (0..levels.len() - 2).rev() {
-            let name = format!("backward {}", level + 1);
-            memory.phase(Phase::new(name, Unit::Edges, BACKWARD_NS));
-            for position in levels[level]..levels[level + 1] {
-                let u = queue.load(memory, position, AccessClass::Stream) as usize;
-                let list = List::of(memory, &index, u);
-                let (mut delta_u, mut paths_u) = (0f32, None);
-                for edge in list.start..list.end {
-                    let class = list.class(edge);
-                    // GAPBS holds the list's pointer and reads the neighbour only for successors.
-                    if successors.load(memory, edge / 64, class) >> (edge % 64) & 1 == 1 {
-                        let v = neighbours.load(memory, edge, class) as usize;
-                        let paths_u = *paths_u.get_or_insert_with(|| path_counts.load(memory, u, AccessClass::Gather));
-                        let paths_v = path_counts.load(memory, v, AccessClass::Gather);
-                        let delta_v = deltas.load(memory, v, AccessClass::Gather);
-                        delta_u += (paths_u / paths_v) as f32 * (1.0 + delta_v);
+            memory.phase(Phase::new(format!("backward {}", level + 1), Unit::Edges, BACKWARD_NS));
+            memory.for_chunks(levels[level]..levels[level + 1], CHUNK, |memory, part| {
+                for position in part {
+                    let u = queue.load(memory, position, AccessClass::Stream) as usize;
+                    let list = List::of::<4, M>(memory, &index, u);
+                    let (mut delta_u, mut paths_u) = (0f32, None);
+                    for edge in list.start..list.end {
+                        let class = list.class(edge);
+                        // GAPBS holds the list's pointer and reads the neighbour only for successors.
+                        if successors.load(memory, edge / 64, class) >> (edge % 64) & 1 == 1 {
+                            let v = neighbours.load(memory, edge, class) as usize;
+                            let paths_u =
+                                *paths_u.get_or_insert_with(|| path_counts.load(memory, u, AccessClass::Gather));
+                            let paths_v = path_counts.load(memory, v, AccessClass::Gather);
+                            let delta_v = deltas.load(memory, v, AccessClass::Gather);
+                            delta_u += (paths_u / paths_v) as f32 * (1.0 + delta_v);
+                        }
                     }
+                    deltas.store(memory, u, delta_u, AccessClass::Update);
+                    let score = scores.load(memory, u, AccessClass::Update);
+                    scores.store(memory, u, score + delta_u, AccessClass::Update);
+                    memory.ops(list.len() as u64);
                 }
-                deltas.store(memory, u, delta_u, AccessClass::Update);
-                scores.update(memory, u, AccessClass::Update, |score| score + delta_u);
-                memory.ops((list.end - list.start) as u64);
-            }
+            });
         }
     }
 
     memory.phase(Phase::new("normalise", Unit::Vertices, NORMALISE_NS).whole());
-    let mut largest = 0f32;
-    for vertex in 0..vertices {
-        largest = largest.max(scores.load(memory, vertex, AccessClass::Stream));
-    }
-    if largest > 0.0 {
-        for vertex in 0..vertices {
-            scores.update(memory, vertex, AccessClass::Stream, |score| score / largest);
+    // Scores are not negative, so their bits are in their order.
+    let largest = AtomicU32::new(0);
+    memory.for_chunks(0..vertices, SWEEP_CHUNK, |memory, part| {
+        let mut most = 0f32;
+        for vertex in part {
+            most = most.max(scores.load(memory, vertex, AccessClass::Stream));
         }
+        largest.fetch_max(most.to_bits(), Relaxed);
+    });
+    let largest = f32::from_bits(largest.into_inner());
+    if largest > 0.0 {
+        memory.for_chunks(0..vertices, SWEEP_CHUNK, |memory, part| {
+            for vertex in part {
+                let score = scores.load(memory, vertex, AccessClass::Stream);
+                scores.store(memory, vertex, score / largest, AccessClass::Stream);
+            }
+        });
     }
     memory.ops(vertices as u64);
-    scores.into_data()
-}
-
-/// The list of one vertex, found from a queue, so that its place is random.
-struct List {
-    start: usize,
-    end: usize,
-    streamed_from: usize,
-}
-
-impl List {
-    /// Edges per two lines of neighbours.
-    const TWO_LINES: usize = 32;
-
-    #[inline(always)]
-    fn of<M: Memory>(memory: &mut M, index: &Array<u64>, vertex: usize) -> Self {
-        let start = index.load(memory, vertex, AccessClass::Gather) as usize;
-        let end = index.load(memory, vertex + 1, AccessClass::Gather) as usize;
-        let streamed_from = (start / (Self::TWO_LINES / 2)) * (Self::TWO_LINES / 2) + Self::TWO_LINES;
-        Self {
-            start,
-            end,
-            streamed_from,
-        }
-    }
-
-    /// The prefetcher needs two lines to see a stream; the ones before are independent random accesses.
-    #[inline(always)]
-    fn class(&self, edge: usize) -> AccessClass {
-        if edge < self.streamed_from {
-            AccessClass::Random
-        } else {
-            AccessClass::Stream
-        }
-    }
+    scores.to_vec()
 }

@@ -1,11 +1,14 @@
 //! What kernels on graphs have in common: parameters, input, and how they are recorded.
 
+use tiertune_policy::CounterRng;
+
 use super::GraphObject;
+use crate::cache::LINE_BYTES;
 use crate::class::AccessClass;
 use crate::graph::{Graph, GraphKind};
 use crate::kernel::{Check, GraphTraits, Metric, Program};
 use crate::law::expected_edges;
-use crate::memory::{Layout, Memory, ObjectSpec, Phase, Unit};
+use crate::memory::{Array, Layout, Memory, ObjectSpec, Phase, Unit};
 use crate::parameter::{Default, Parameter, ParameterError, Values, within};
 use crate::profile::{GraphInfo, Profile, SmallerRun};
 use crate::record::{RecordRequest, WORK_SLICES, assemble};
@@ -23,7 +26,12 @@ const SMALLER_BY: u32 = 2;
 const BUILD_NS: f64 = 1.0;
 
 /// Which random graph.
-pub const GRAPH: Parameter = Parameter::word("graph", "a kind of graph", &GraphKind::NAMES, "which random graph");
+pub const GRAPH: Parameter = Parameter::word(
+    "graph",
+    "a kind of graph",
+    &GraphKind::NAMES,
+    "kron (skewed degrees), uniform, or twitter (as kron, popular vertices have low ids)",
+);
 /// Size of the graph.
 pub const SCALE: Parameter = Parameter::int("scale", 4, 31, "the graph has 2^scale vertices").carried();
 /// Edges.
@@ -74,6 +82,11 @@ pub trait GraphProgram {
     /// Times that a run goes over all stored edges, about.
     fn passes(values: &Values) -> u64;
 
+    /// Whether a run allocates an object; all of them if not said otherwise.
+    fn allocates(_values: &Values, _object: &GraphObject) -> bool {
+        true
+    }
+
     /// Runs on a graph that is built already.
     fn run_on<M: Memory>(memory: &mut M, graph: Graph, values: &Values) -> Self::Output;
 
@@ -112,8 +125,9 @@ impl<P: GraphProgram> Program for P {
         // Sizes asked for may be beyond any machine; the carry itself refuses those.
         let scale = scale.min(40);
         let edges = expected_edges(kind, scale, degree).round() as u64;
-        let spec = |object: &GraphObject| object.spec(1 << scale, edges);
-        P::TRAITS.objects.iter().map(spec).collect()
+        let draws = u64::from(degree) << scale;
+        let used = P::TRAITS.objects.iter().filter(|object| P::allocates(values, object));
+        used.map(|object| object.spec_drawn(1 << scale, edges, draws)).collect()
     }
 
     fn run<M: Memory>(memory: &mut M, values: &Values) -> P::Output {
@@ -151,6 +165,13 @@ impl<P: GraphProgram> Program for P {
     fn record(request: &RecordRequest) -> Profile {
         let values = request.values();
         let (info, mut recording) = record_on::<P>(values, request.llc_bytes());
+        if input(values).0 == GraphKind::Twitter {
+            // Ids say how popular a vertex is, so places in vertex arrays and lists mean the same at every size.
+            for object in &mut recording.objects {
+                object.layout = Layout::Positional;
+                object.line_cv2 = None;
+            }
+        }
         // A quarter of the graph with a quarter of the cache shows how skew grows with the graph.
         let scale = values.int("scale") as u32 - SMALLER_BY;
         let llc_bytes = (request.llc_bytes() >> SMALLER_BY).max(LEAST_LLC_BYTES);
@@ -190,4 +211,88 @@ fn record_on<P: GraphProgram>(values: &Values, llc_bytes: u64) -> (GraphInfo, Re
     let mut recorder = Recorder::new(llc_bytes, (P::passes(values) * info.edges).div_ceil(WORK_SLICES));
     P::run_on(&mut recorder, graph, values);
     (info, recorder.finish())
+}
+
+/// The sources that GAPBS' picker would take: uniform over vertices that have an edge, repeats allowed.
+#[must_use]
+pub fn pick_sources(graph: &Graph, count: u32, seed: u64) -> Vec<u32> {
+    let mut rng = CounterRng::new(seed, &[0x736f_7572_6365]);
+    if graph.neighbours.is_empty() {
+        return Vec::new();
+    }
+    let mut pick = || loop {
+        let vertex = rng.below(graph.vertices() as u64) as u32;
+        if graph.degree(vertex as usize) > 0 {
+            return vertex;
+        }
+    };
+    (0..count).map(|_| pick()).collect()
+}
+
+/// Distance of every vertex from one, in edges; `u32::MAX` for those that it does not reach. The plain reference.
+#[must_use]
+pub fn distances(graph: &Graph, source: u32) -> Vec<u32> {
+    let mut distance = vec![u32::MAX; graph.vertices()];
+    distance[source as usize] = 0;
+    let mut reached = vec![source];
+    let mut next = 0;
+    while next < reached.len() {
+        let u = reached[next] as usize;
+        next += 1;
+        for v in graph.list(u) {
+            if distance[*v as usize] == u32::MAX {
+                distance[*v as usize] = distance[u] + 1;
+                reached.push(*v);
+            }
+        }
+    }
+    distance
+}
+
+/// The list of one vertex, found at random, so that its start is a random access and the rest a stream.
+#[derive(Debug, Clone, Copy)]
+pub struct List {
+    /// The first entry.
+    pub start: usize,
+    /// The one after the last.
+    pub end: usize,
+    streamed_from: usize,
+}
+
+impl List {
+    /// Reads where the list of a vertex lies. `ENTRY_BYTES` is the size of one entry.
+    #[inline(always)]
+    pub fn of<const ENTRY_BYTES: usize, M: Memory>(memory: &mut M, index: &Array<u64>, vertex: usize) -> Self {
+        let start = index.load(memory, vertex, AccessClass::Gather) as usize;
+        let end = index.load(memory, vertex + 1, AccessClass::Gather) as usize;
+        let per_line = LINE_BYTES as usize / ENTRY_BYTES;
+        Self {
+            start,
+            end,
+            streamed_from: start / per_line * per_line + 2 * per_line,
+        }
+    }
+
+    /// The prefetcher needs two lines to see a stream; the ones before are independent random accesses.
+    #[inline(always)]
+    #[must_use]
+    pub fn class(&self, edge: usize) -> AccessClass {
+        if edge < self.streamed_from {
+            AccessClass::Random
+        } else {
+            AccessClass::Stream
+        }
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.end == self.start
+    }
 }

@@ -2,16 +2,16 @@
 
 use super::GraphObject;
 use super::graph::{DEGREE, GRAPH, GraphProgram, SCALE, SEED};
-use crate::class::AccessClass;
+use super::prelude::*;
 use crate::graph::Graph;
-use crate::kernel::{Check, GraphTraits};
-use crate::memory::{Array, Layout, Memory, Phase, Unit};
-use crate::parameter::{Parameter, Values};
+use crate::kernel::GraphTraits;
 
 /// What one operation is.
 pub const OP_MEANING: &str = "one edge gathered, or one vertex entry set up";
 
 const DAMPING: f32 = 0.85;
+/// Vertices that a thread takes at a time, as in GAPBS.
+const CHUNK: usize = 1 << 14;
 
 // Measured like those in `bc.rs`.
 /// Nanoseconds per edge of an iteration, the per-vertex work included.
@@ -28,6 +28,7 @@ const fn swept(name: &'static str, element_bytes: u32, bytes: fn(u64, u64) -> u6
         built: false,
         per_vertex: true,
         bytes,
+        bytes_per_draw: 0,
     }
 }
 
@@ -120,39 +121,43 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, iterations: u32) -> Vec<f32>
     let spec = |object: usize| OBJECTS[object].spec(vertices as u64, edges as u64);
     let index = Array::new(memory, &spec(0), graph.index);
     let neighbours = Array::new(memory, &spec(1), graph.neighbours);
-    let mut scores = Array::new(memory, &spec(2), vec![0f32; vertices]);
-    let mut contributions = Array::new(memory, &spec(3), vec![0f32; vertices]);
+    let scores = SharedArray::new(memory, &spec(2), vec![0f32; vertices]);
+    let contributions = SharedArray::new(memory, &spec(3), vec![0f32; vertices]);
     let first_score = 1.0 / vertices as f32;
     let base_score = (1.0 - DAMPING) / vertices as f32;
 
     memory.phase(Phase::new("set up", Unit::Vertices, SETUP_NS).whole());
     scores.fill(memory, first_score);
-    let mut start = index.load(memory, 0, AccessClass::Stream);
-    for vertex in 0..vertices {
-        let end = index.load(memory, vertex + 1, AccessClass::Stream);
-        contributions.store(memory, vertex, first_score / (end - start) as f32, AccessClass::Stream);
-        start = end;
-    }
+    memory.for_chunks(0..vertices, CHUNK, |memory, part| {
+        let mut start = index.load(memory, part.start, AccessClass::Stream);
+        for vertex in part {
+            let end = index.load(memory, vertex + 1, AccessClass::Stream);
+            contributions.store(memory, vertex, first_score / (end - start) as f32, AccessClass::Stream);
+            start = end;
+        }
+    });
     memory.ops(vertices as u64);
 
     for iteration in 1..=iterations {
-        let name = format!("iteration {iteration}");
-        memory.phase(Phase::new(name, Unit::Edges, ITERATION_NS));
-        let mut start = index.load(memory, 0, AccessClass::Stream) as usize;
-        for vertex in 0..vertices {
-            let end = index.load(memory, vertex + 1, AccessClass::Stream) as usize;
-            let mut incoming = 0f32;
-            for edge in start..end {
-                let other = neighbours.load(memory, edge, AccessClass::Stream) as usize;
-                incoming += contributions.load(memory, other, AccessClass::Gather);
+        memory.phase(Phase::new(format!("iteration {iteration}"), Unit::Edges, ITERATION_NS));
+        memory.for_chunks(0..vertices, CHUNK, |memory, part| {
+            let mut start = index.load(memory, part.start, AccessClass::Stream) as usize;
+            for vertex in part {
+                let end = index.load(memory, vertex + 1, AccessClass::Stream) as usize;
+                let mut incoming = 0f32;
+                for edge in start..end {
+                    let other = neighbours.load(memory, edge, AccessClass::Stream) as usize;
+                    incoming += contributions.load(memory, other, AccessClass::Gather);
+                }
+                let score = base_score + DAMPING * incoming;
+                // GAPBS also reads the old score, for its error sum.
+                scores.load(memory, vertex, AccessClass::Stream);
+                scores.store(memory, vertex, score, AccessClass::Stream);
+                contributions.store(memory, vertex, score / (end - start) as f32, AccessClass::Stream);
+                memory.ops((end - start) as u64);
+                start = end;
             }
-            let score = base_score + DAMPING * incoming;
-            // GAPBS also reads the old score, for its error sum.
-            scores.update(memory, vertex, AccessClass::Stream, |_| score);
-            contributions.store(memory, vertex, score / (end - start) as f32, AccessClass::Stream);
-            memory.ops((end - start) as u64);
-            start = end;
-        }
+        });
     }
-    scores.into_data()
+    scores.to_vec()
 }

@@ -1,6 +1,6 @@
 //! What nearly every kernel uses.
 
-pub use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+pub use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 pub use tiertune_policy::CounterRng;
 
