@@ -20,7 +20,8 @@ from tiertune.files import KINDS as FOLDERS
 from tiertune.files import InputError, find, names
 from tiertune.machines.definition import load_machine
 from tiertune.mistakes import shown
-from tiertune.tuner.campaign import fit_mistake, schema_for
+from tiertune.tuner.campaign import fit_mistake
+from tiertune.tuner.schemas import schema_for
 
 BAD = [(kind, path) for kind in KINDS for path in files("bad", kind)]
 GOOD = [(kind, path) for kind in KINDS for path in files("good", kind)]

@@ -266,19 +266,6 @@ def _gib(size_bytes: int) -> str:
     return f"{size_bytes / 2**30:.2f} GiB"
 
 
-def schema_for(kind: str) -> dict[str, Any]:
-    """JSON Schema of a kind of file: campaign, machine, space or workload; `InputError` for another word."""
-    models: dict[str, type[BaseModel]] = {
-        "campaign": Campaign,
-        "machine": Machine,
-        "space": Space,
-        "workload": Workload,
-    }
-    if kind not in models:
-        raise InputError(f"there is no kind of file '{kind}'; did you mean '{nearest(kind, models)}'?")
-    return models[kind].model_json_schema()
-
-
 def _cross_file_mistakes(campaign: Campaign) -> Iterator[tuple[Place, str]]:
     from tiertune.engine import systems
 

@@ -25,6 +25,8 @@ def arguments(kind: str, path: Path, folder: Path) -> list[str]:
     workload.write_text(WORKLOAD)
     if kind == "campaign":
         return ["tune", str(path)]
+    if kind == "sweep":
+        return ["sweep", str(path)]
     if kind == "machine":
         return ["run", "hemem", "--workload", str(workload), "--machine", str(path)]
     if kind == "workload":

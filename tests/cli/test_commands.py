@@ -15,7 +15,20 @@ from tiertune import __version__, engine
 from tiertune.tuner.cli.evaluate import parse_seeds
 from tiertune.tuner.cli.failures import say
 
-COMMANDS = ("demo", "tune", "resume", "run", "record", "list", "show", "schema", "report", "ui", "doctor")
+COMMANDS = (
+    "demo",
+    "tune",
+    "resume",
+    "run",
+    "sweep",
+    "record",
+    "list",
+    "show",
+    "schema",
+    "report",
+    "ui",
+    "doctor",
+)
 COMMAND = Path(sys.executable).with_name("tiertune")
 
 
@@ -67,7 +80,7 @@ def test_the_list_of_commands_is_complete() -> None:
     assert "..." not in text.split("Commands:")[1]
 
 
-@pytest.mark.parametrize("kind", ["systems", "workloads", "machines", "campaigns", "spaces"])
+@pytest.mark.parametrize("kind", ["systems", "workloads", "machines", "campaigns", "spaces", "sweeps"])
 def test_lists(kind: str) -> None:
     document = json.loads(tiertune("list", kind, "--json").stdout)
     assert document

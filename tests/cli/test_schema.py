@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.small import tiertune
 from tests.configs.corpus import KINDS, ROOT
-from tiertune.tuner.campaign import schema_for
+from tiertune.tuner.schemas import schema_for
 
 GOOD = ROOT / "tests/configs/good/workload"
 

@@ -12,11 +12,12 @@ from typing import Any
 from tiertune.machines.definition import load_machine
 from tiertune.spaces.definition import load_space
 from tiertune.tuner.campaign import load_campaign
+from tiertune.tuner.sweep.definition import load_sweep
 from tiertune.workloads.definition import load_workload
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = Path("tests/configs")
-KINDS = ("campaign", "machine", "space", "workload")
+KINDS = ("campaign", "machine", "space", "sweep", "workload")
 
 
 def files(verdict: str, kind: str) -> list[Path]:
@@ -30,6 +31,7 @@ def load(kind: str, path: Path) -> Any:
         "campaign": load_campaign,
         "machine": load_machine,
         "space": load_space,
+        "sweep": load_sweep,
         "workload": load_workload,
     }
     return loaders[kind](str(path))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.configs.corpus import ROOT
-from tiertune.tuner.campaign import schema_for
+from tiertune.tuner.schemas import schema_for
 from tiertune.units import format_size
 
 Schema = dict[str, Any]
@@ -16,12 +16,13 @@ EXAMPLES = {
     "workload": "workloads/gups.yaml",
     "machine": "machines/icx-pmem.yaml",
     "space": "tests/configs/good/space/full.yaml",
+    "sweep": "sweeps/all-systems.yaml",
 }
 
 HEAD = """\
 # Files
 
-What can be written into the four kinds of files. This page is made from the schemas that check them
+What can be written into the five kinds of files. This page is made from the schemas that check them
 (`make golden` rewrites it); `tiertune schema KIND` prints a schema for editors.
 
 Sizes are written `64GiB`, `13.75MiB`, `96GB` or as a whole number of bytes. Names have lower-case letters,

@@ -10,7 +10,7 @@ import yaml
 
 from tests.configs.corpus import KINDS, ROOT
 from tests.docs.file_reference import EXAMPLES, reference
-from tiertune.tuner.campaign import schema_for
+from tiertune.tuner.schemas import schema_for
 
 PAGE = ROOT / "docs" / "files.md"
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tiertune import __version__
-from tiertune.tuner.cli import campaign, catalog, doctor, evaluate, recording, results, schema
+from tiertune.tuner.cli import campaign, catalog, doctor, evaluate, recording, results, schema, sweep
 
 FIRST_STEPS = """\
 tiertune finds, checks and compares the best settings of memory-tiering systems.
@@ -20,6 +20,7 @@ First steps:
   tiertune list systems         what can be tuned; also workloads, machines, campaigns
   tiertune run hemem -w WORKLOAD -m MACHINE
                                 one evaluation, with defaults or your own knobs
+  tiertune sweep all-systems    a table of every system on three workloads
   tiertune tune CAMPAIGN        a whole campaign: search, validation, report
   tiertune doctor               what this machine is ready for
 
@@ -63,6 +64,7 @@ app.command()(campaign.demo)
 app.command()(campaign.tune)
 app.command()(campaign.resume)
 app.command()(evaluate.run)
+app.command()(sweep.sweep)
 app.command()(recording.record)
 app.command("list")(catalog.list_names)
 app.command()(catalog.show)

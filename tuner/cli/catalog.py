@@ -23,11 +23,12 @@ class Kind(StrEnum):
     MACHINES = "machines"
     CAMPAIGNS = "campaigns"
     SPACES = "spaces"
+    SWEEPS = "sweeps"
 
 
 @guarded
 def list_names(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: Json = False) -> None:
-    """List systems, workloads, machines, campaigns, spaces.
+    """List systems, workloads, machines, campaigns, spaces, sweeps.
 
     \b
     Examples:
@@ -122,6 +123,10 @@ def _load(kind: Kind, name: str) -> object:
         from tiertune.spaces.definition import load_space
 
         return load_space(name)
+    if kind is Kind.SWEEPS:
+        from tiertune.tuner.sweep.definition import load_sweep
+
+        return load_sweep(name)
     from tiertune.tuner.campaign import load_campaign
 
     return load_campaign(name)

@@ -10,14 +10,14 @@ from tiertune.tuner.cli.failures import guarded
 
 
 @guarded
-def schema(kind: Annotated[str, typer.Argument(help="campaign, machine, space or workload.")]) -> None:
+def schema(kind: Annotated[str, typer.Argument(help="campaign, machine, space, sweep or workload.")]) -> None:
     """Print the JSON Schema of a kind of file, for editors.
 
     \b
     Example:
       tiertune schema campaign > campaign.schema.json
     """
-    from tiertune.tuner.campaign import schema_for
     from tiertune.tuner.cli.output import print_json
+    from tiertune.tuner.schemas import schema_for
 
     print_json({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema_for(kind)})

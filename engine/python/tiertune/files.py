@@ -18,7 +18,13 @@ __all__ = ["InputError", "Strict", "find", "load", "names", "sentence", "shown"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
-KINDS = {"campaigns": "campaign", "machines": "machine", "spaces": "space", "workloads": "workload"}
+KINDS = {
+    "campaigns": "campaign",
+    "machines": "machine",
+    "spaces": "space",
+    "sweeps": "sweep",
+    "workloads": "workload",
+}
 """Folder of each kind of file, and what one of them is called."""
 
 MAX_FILE_BYTES = 4 * 2**20

@@ -1,0 +1,1 @@
+"""Ready sweeps; data only."""

@@ -1,0 +1,263 @@
+"""`sweep`: a matrix of systems, workloads, machines and conditions, measured row by row."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import typer
+
+from tiertune.tuner.cli.failures import BUG, guarded, was_interrupted
+from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
+
+if TYPE_CHECKING:
+    from tiertune.tuner.sweep.definition import Sweep, Table
+    from tiertune.tuner.sweep.measured import Group
+    from tiertune.tuner.sweep.row import PlannedRow
+
+MOST_REASONS = 10
+
+
+@guarded
+def sweep(
+    file: Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep of `tiertune list sweeps`, or file.")],
+    by: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Coordinates of the table's lines: system,config")
+    ] = None,
+    across: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Coordinate of its columns, such as workload; or none.")
+    ] = None,
+    show: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="What it shows: slowdown,rank,promotions")
+    ] = None,
+    seeds: Annotated[str | None, typer.Option(help="Seeds in place of the file's: 1, 1-5 or 1,7,9.")] = None,
+    timelines: Annotated[bool, typer.Option("--timelines", help="Also keep time series.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what was measured before.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Runs at a time; one for each core by default.")
+    ] = None,
+    results: Results = RESULTS,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Measure a matrix of experiments: every combination, one row each.
+
+    Rows go to Parquet and JSON under results/sweeps. What was measured before
+    with the same engine is read back; Ctrl-C loses nothing that is done.
+    Exit code 1 where a row crashed, 2 where no combination can run.
+
+    \b
+    Examples:
+      tiertune sweep all-systems
+      tiertune sweep all-systems --show runtime_s,promotions --seeds 1
+      tiertune sweep sweeps/hemem-ablation.yaml --dry-run
+    """
+    from tiertune.files import InputError
+    from tiertune.tuner.sweep.definition import load_sweep
+    from tiertune.tuner.sweep.matrix import rows_of
+
+    loaded = load_sweep(file)
+    table = _table(loaded, by, across, show)
+    if seeds is not None:
+        loaded = _with_seeds(loaded, seeds)
+    plans = rows_of(loaded, results)
+    if not plans:
+        raise InputError(f"sweep {loaded.name}: the matrix is empty: no config is for any of its systems")
+    if dry_run:
+        _print_plan(loaded, plans, results, as_json)
+        return
+    if all(plan.run is None for plan in plans):
+        reasons = dict.fromkeys(plan.reason for plan in plans)
+        raise InputError(f"sweep {loaded.name}: no combination can run", *list(reasons)[:MOST_REASONS])
+    crashed = _measure(loaded, table, plans, results, jobs, fresh, timelines or loaded.timelines, as_json)
+    if crashed:
+        raise typer.Exit(BUG)
+
+
+def _measure(
+    loaded: Sweep,
+    table: Table,
+    plans: Sequence[PlannedRow],
+    results: Path,
+    jobs: int | None,
+    fresh: bool,
+    timelines: bool,
+    as_json: bool,
+) -> bool:
+    """Measures, writes and prints; whether a row crashed."""
+    import os
+
+    from tiertune.tuner.cli.output import console, print_json
+    from tiertune.tuner.sweep.files import document_of, folder_of, write_files
+    from tiertune.tuner.sweep.measured import groups_of, measured_rows
+    from tiertune.tuner.sweep.measurement import measure
+    from tiertune.tuner.sweep.progress import watching
+    from tiertune.tuner.trial import Status
+
+    cores = len(os.sched_getaffinity(0))
+    try:
+        with watching(console(stderr=True)) as (listener, notify):
+            found = measure(
+                plans,
+                results,
+                jobs=jobs or cores,
+                fresh=fresh,
+                timelines=timelines,
+                notify=notify,
+                listener=listener,
+            )
+    except BaseException as error:
+        if not was_interrupted(error):
+            raise
+        again = " without --fresh" if fresh else ""
+        raise KeyboardInterrupt(
+            f"stopped; what is measured is kept, the same command{again} goes on"
+        ) from None
+    rows = measured_rows(plans, found, loaded.relative_to)
+    groups = groups_of(rows)
+    document = document_of(loaded, rows, groups)
+    paths = write_files(folder_of(results, loaded.name), document, rows, timelines)
+    if as_json:
+        print_json({**document, "files": [str(path) for path in paths]})
+    else:
+        _print(table, groups, paths)
+    return any(row.result.status == Status.CRASHED for row in rows)
+
+
+def _print(table: Table, groups: Sequence[Group], paths: Sequence[Path]) -> None:
+    from tiertune import engine
+    from tiertune.tuner.cli.output import console, print_table
+    from tiertune.tuner.sweep.table import SMALL, Detail, grid_of, pieces, widest_range
+
+    out = console()
+    directions = {metric.name: metric.direction for metric in engine.metrics()}
+    # As much of the seeds' ranges as fits beside each other; what never fits is cut into tables, with all.
+    for detail in (Detail.RANGES, Detail.LARGE_RANGES, Detail.MEDIANS, Detail.RANGES):
+        grid = grid_of(table, groups, directions, detail)
+        cut = pieces(grid, out.width)
+        if len(cut) == 1:
+            break
+    for number, (columns, rows) in enumerate(cut):
+        if number:
+            print()
+        print_table(columns, rows, numeric=columns[grid.keys :])
+    counts = sorted({sum(group.statuses.values()) for group in groups})
+    seeds = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[-1]}"
+    print()
+    if counts[-1] > 1:
+        said = {
+            Detail.RANGES: " (lowest-highest)",
+            Detail.LARGE_RANGES: f" (lowest-highest where they differ by more than {SMALL:.0%})",
+            Detail.MEDIANS: f"; they differ by {widest_range(groups, table.show):.1%} of it at most",
+        }
+        out.print(f"median over {seeds} seeds{said[detail]}", markup=False)
+    else:
+        out.print("one seed", markup=False)
+    _print_notes(table, groups)
+    for path in paths:
+        out.print(str(path), markup=False, soft_wrap=True)
+
+
+def _print_notes(table: Table, groups: Sequence[Group]) -> None:
+    """What the table's words mean, and why rows are missing from it."""
+    from tiertune.tuner.cli.output import console
+
+    out = console()
+    if any(name.startswith("slowdown") for name in table.show):
+        out.print("slowdown: the workload's metric against all-fast, how many times worse", markup=False)
+    if any("ok" in group.statuses and len(group.statuses) > 1 for group in groups):
+        out.print("* some of these seeds failed", markup=False)
+    reasons: Counter[tuple[str, str]] = Counter()
+    for group in groups:
+        reasons.update(group.errors)
+    for (status, error), count in list(reasons.items())[:MOST_REASONS]:
+        rows = "1 row" if count == 1 else f"{count} rows"
+        out.print(f"{status}, {rows}: {error}", markup=False)
+    if len(reasons) > MOST_REASONS:
+        out.print(f"and {len(reasons) - MOST_REASONS} more reasons, in the files", markup=False)
+
+
+def _print_plan(loaded: Sweep, plans: Sequence[PlannedRow], results: Path, as_json: bool) -> None:
+    """`--dry-run`: the rows, and how much of them would have to be measured."""
+    from dataclasses import asdict
+
+    from tiertune.tuner.cli.output import console, print_json, print_table
+    from tiertune.tuner.sweep.cache import Cache
+    from tiertune.tuner.sweep.files import cache_path, folder_of
+    from tiertune.tuner.sweep.measurement import runs_of
+    from tiertune.tuner.sweep.row import NOT_APPLICABLE
+
+    runs = runs_of(plans)
+    cached: set[str] = set()
+    if cache_path(results).is_file():
+        with Cache(cache_path(results)) as cache:
+            cached = set(cache.read([run.key for run in runs], timelines=False))
+    rows: list[dict[str, Any]] = []
+    for plan in plans:
+        state = NOT_APPLICABLE if plan.run is None else "cached" if plan.run.key in cached else "to measure"
+        reason = {"reason": plan.reason} if plan.run is None else {}
+        rows.append({"id": plan.id, **asdict(plan.at), "knobs": plan.config, "state": state, **reason})
+    files = [str(folder_of(results, loaded.name) / name) for name in ("rows.parquet", "rows.json")]
+    if as_json:
+        print_json(
+            {"sweep": loaded.name, "runs": len(runs), "cached": len(cached), "rows": rows, "files": files}
+        )
+        return
+    names = [name for name in asdict(plans[0].at) if name in ("system", "workload") or _varies(plans, name)]
+    spelled = {"page_bytes": "page_size"}
+    lines = [[plan.at.value(spelled.get(n, n)) for n in names] for plan in plans]
+    states = [[str(row["state"])] for row in rows]
+    print_table(
+        [*(spelled.get(name, name) for name in names), "state"],
+        [line + state for line, state in zip(lines, states, strict=True)],
+    )
+    for why in dict.fromkeys(plan.reason for plan in plans if plan.run is None):
+        console().print(f"{NOT_APPLICABLE}: {why}", markup=False)
+    print(
+        f"{len(plans)} rows; {len(runs)} runs with the all-fast ones that slowdowns are against,"
+        f" {len(cached)} of them cached"
+    )
+
+
+def _varies(plans: Sequence[PlannedRow], name: str) -> bool:
+    return len({getattr(plan.at, name) for plan in plans}) > 1
+
+
+def _table(loaded: Sweep, by: str | None, across: str | None, show: str | None) -> Table:
+    """The file's table with what the command line says in its place; raises `InputError`."""
+    from tiertune.tuner.sweep.axes import Coordinate
+    from tiertune.tuner.sweep.definition import GAUGE, Table, known_values
+
+    coordinates = list(get_args(Coordinate))
+    given = loaded.table.model_dump()
+    if by is not None:
+        given["by"] = _choices("--by", by, coordinates)
+    if across is not None:
+        given["across"] = None if across == "none" else _choices("--across", across, coordinates)[0]
+    if show is not None:
+        given["show"] = _choices("--show", show, known_values(loaded), GAUGE)
+    return Table.model_validate(given)
+
+
+def _choices(option: str, text: str, known: Sequence[str], free: str = "\0") -> list[str]:
+    from tiertune.files import InputError
+    from tiertune.nearest import nearest
+
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in known and not name.startswith(free):
+            raise InputError(
+                f"{option} {shlex.quote(text)}: there is no '{name}'; did you mean '{nearest(name, known)}'?"
+            )
+    return names
+
+
+def _with_seeds(loaded: Sweep, text: str) -> Sweep:
+    from tiertune.tuner.cli.evaluate import parse_seeds
+
+    seeds = parse_seeds(text)
+    parts = [part.model_copy(update={"seeds": None}) for part in loaded.parts]
+    return loaded.model_copy(update={"seeds": seeds, "parts": parts})

@@ -1,0 +1,1 @@
+"""Sweeps: a matrix of experiments measured row by row."""

@@ -1,0 +1,68 @@
+"""A sweep from its rows to their results: what is cached is read, the rest is measured and cached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tiertune.tuner.backend import Notify
+from tiertune.tuner.sweep.cache import Cache
+from tiertune.tuner.sweep.execution import Bench
+from tiertune.tuner.sweep.files import cache_path
+from tiertune.tuner.sweep.row import PlannedRow, Result, Run
+from tiertune.tuner.trial import Status
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a sweep is; counts are of runs, baselines included."""
+
+    total: int
+    cached: int
+    done: int
+    failed: int
+
+
+def runs_of(plans: Sequence[PlannedRow]) -> list[Run]:
+    """Every run that the rows need, baselines of their slowdowns included, each once."""
+    wanted: dict[str, Run] = {}
+    for plan in plans:
+        if plan.run is not None:
+            for run in (plan.run, plan.run.baseline()):
+                wanted.setdefault(run.key, run)
+    return list(wanted.values())
+
+
+def measure(
+    plans: Sequence[PlannedRow],
+    results: Path,
+    *,
+    jobs: int,
+    fresh: bool,
+    timelines: bool,
+    notify: Notify,
+    listener: Callable[[Progress], None],
+) -> dict[str, Result]:
+    """Results by key of the run. Each is cached as soon as it is there, so that Ctrl-C loses none.
+
+    With `fresh` everything is measured again and replaces what was cached; with `timelines` results have
+    their time series.
+    """
+    runs = runs_of(plans)
+    with Cache(cache_path(results)) as cache:
+        found = {} if fresh else cache.read([run.key for run in runs], timelines)
+        cached, failed = len(found), 0
+        listener(Progress(len(runs), cached, cached, failed))
+
+        def finished(run: Run, result: Result) -> None:
+            nonlocal failed
+            cache.write(run.key, result, timelines)
+            found[run.key] = result
+            failed += result.status == Status.CRASHED
+            listener(Progress(len(runs), cached, len(found), failed))
+
+        Bench(results / "profiles", jobs, notify).measure(
+            [run for run in runs if run.key not in found], finished
+        )
+    return found

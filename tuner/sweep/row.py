@@ -1,0 +1,174 @@
+"""One row of a sweep: where it stands in the matrix, and the run that measures it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from tiertune import engine
+from tiertune.machines.definition import Machine
+from tiertune.tuner.trial import Config, canonical, fingerprint
+from tiertune.units import fast_tier_bytes, format_size
+from tiertune.workloads.definition import Workload
+
+NOT_APPLICABLE = "not-applicable"
+"""Beside the statuses of trials: a combination that cannot be run, with the reason in `error`."""
+
+ALL_FAST = "all-fast"
+"""The system that slowdowns are against."""
+
+RESULT_VERSION = 1
+"""Raised whenever stored results of runs mean something else."""
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Where a row stands. `fast` is a ratio or a size as text; `page_bytes` 0 where no page size fits."""
+
+    part: str
+    system: str
+    config: str
+    workload: str
+    override: str
+    machine: str
+    fast: str
+    threads: int
+    contention: str
+    page_bytes: int
+    seed: int
+
+    def value(self, coordinate: str) -> str:
+        """A coordinate as tables print it."""
+        if coordinate == "page_size":
+            return format_size(self.page_bytes) if self.page_bytes else "-"
+        return str(getattr(self, coordinate))
+
+    def without_seed(self) -> Coordinates:
+        """What rows share that differ in their seed alone."""
+        return replace(self, seed=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What runs share that use one prepared workload: it is loaded once for all of them."""
+
+    workload: Workload
+    machine: Machine
+    threads: int
+    page_bytes: int
+
+    @cached_property
+    def documents(self) -> tuple[str, str]:
+        """Hashes of the workload's and machine's documents."""
+        machine = self.machine.model_dump(mode="json")
+        return fingerprint(self.workload.model_dump(mode="json")), fingerprint(machine)
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for settings that prepare the same."""
+        return fingerprint(*self.documents, self.threads, self.page_bytes)
+
+    @cached_property
+    def machine_document(self) -> dict[str, Any]:
+        """The machine as the engine takes it."""
+        return self.machine.document()
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One simulated run; `fast` is a ratio, or bytes of fast memory."""
+
+    setting: Setting
+    system: str
+    config: Config
+    fast: str | int
+    contention: tuple[Mapping[str, float], ...]
+    seed: int
+    mode: str
+    noise: str
+    timeline_points: int
+
+    @cached_property
+    def key(self) -> str:
+        """Content address: equal exactly where everything that decides the result is equal."""
+        setting = self.setting
+        return fingerprint(
+            [RESULT_VERSION, engine.version(), engine.profile_version(), engine_digest()],
+            [*setting.documents, setting.threads, setting.page_bytes],
+            [self.system, self.config, self.fast, [dict(entry) for entry in self.contention]],
+            [self.seed, self.mode, self.noise, self.timeline_points],
+        )
+
+    def request(self, footprint_bytes: int) -> dict[str, Any]:
+        """What the engine is asked to run."""
+        return {
+            "machine": self.setting.machine_document,
+            "system": self.system,
+            "config": self.config,
+            "page_bytes": self.setting.page_bytes,
+            "fast_bytes": self.fast_bytes(footprint_bytes),
+            "seed": self.seed,
+            "noise": self.noise,
+            "mode": self.mode,
+            "timeline_points": self.timeline_points,
+            "contention": [dict(entry) for entry in self.contention],
+        }
+
+    def fast_bytes(self, footprint_bytes: int) -> int:
+        """Bytes of fast memory, in whole pages."""
+        page = self.setting.page_bytes
+        if isinstance(self.fast, int):
+            return self.fast // page * page
+        return fast_tier_bytes(footprint_bytes, self.fast, page)
+
+    def baseline(self) -> Run:
+        """The same with everything in fast memory; how much of it there is does not matter then."""
+        return replace(self, system=ALL_FAST, config={}, fast=0)
+
+
+@dataclass(frozen=True)
+class PlannedRow:
+    """A row to measure, or the reason why it cannot be (`run` is None then)."""
+
+    at: Coordinates
+    run: Run | None
+    config: Config
+    reason: str = ""
+    contention: tuple[Mapping[str, float], ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Short name of the row; the same as long as its coordinates are."""
+        text = canonical([getattr(self.at, name) for name in self.at.__dataclass_fields__])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run came to. `metrics` and the rest are empty unless the status is `ok`."""
+
+    status: str
+    metrics: dict[str, float] = field(default_factory=dict)
+    gauges: dict[str, float] = field(default_factory=dict)
+    timeline: dict[str, list[float]] = field(default_factory=dict)
+    footprint_bytes: int = 0
+    fast_bytes: int = 0
+    convergence_s: float | None = None
+    last_change_s: float | None = None
+    error: str | None = None
+    wall_s: float = 0.0
+
+
+@cache
+def engine_digest() -> str:
+    """Hash of the native module's own files: a rebuilt engine of the same version may compute otherwise."""
+    import tiertune_engine
+
+    digest = hashlib.sha256()
+    for path in sorted(Path(str(tiertune_engine.__file__)).parent.glob("*.so")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
