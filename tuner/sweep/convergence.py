@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from tiertune.workloads.definition import GupsRecord, Workload
+from tiertune.workloads.definition import Workload
 from tiertune.workloads.streams import Phase, Streams
 
 BAND = 0.05
@@ -56,8 +56,10 @@ def last_change_s(workload: Workload, timeline: Timeline) -> float | None:
     streams, record = workload.sim.streams, workload.sim.record
     if not timeline.get("time_s"):
         return None
-    if isinstance(record, GupsRecord):
-        phases = (record.moves + 1) * workload.sim.carry.runs if record.moves else 1
+    recorded = record.model_dump() if record is not None else {}
+    if recorded.get("kernel") == "gups":
+        moves = int(recorded.get("moves", 0))
+        phases = (moves + 1) * workload.sim.carry.runs if moves else 1
         total = _ops_until(timeline, timeline["time_s"][-1])
         return _time_of(timeline, total * (phases - 1) / phases)
     return None if streams is None else _last_phase(streams, timeline)

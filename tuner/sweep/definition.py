@@ -211,6 +211,8 @@ def _config_mistakes(place: Place, axes: Axes, known: dict[str, SystemInfo]) -> 
             if name in known and name not in here:
                 yield (*at, "systems", position), f"'{name}' is none of the systems of this matrix"
         meant = [known[name] for name in here if entry.systems is None or name in entry.systems]
+        if not meant:
+            continue
         knobs = list(dict.fromkeys(knob.name for info in meant for knob in info.knobs))
         names: list[tuple[Place, str]] = [(("knobs", name), name) for name in entry.knobs]
         names += [(("defaults", index), name) for index, name in enumerate(entry.defaults)]
