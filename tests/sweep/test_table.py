@@ -10,8 +10,10 @@ from tiertune.tuner.sweep.table import Detail, grid_of, pieces, widest_range
 
 def group(system: str, workload: str, *slowdowns: float, status: str = "ok") -> Group:
     at = Coordinates("p", system, "default", workload, "none", "m", "1:8", 4, "none", 2 << 20, -1)
+    if not slowdowns:
+        return Group(at, {status: 1}, {}, {})
     spreads = {"slowdown": spread(slowdowns), "metric": spread([10 * value for value in slowdowns])}
-    return Group(at, {status: max(len(slowdowns), 1)}, spreads if slowdowns else {}, {})
+    return Group(at, {status: len(slowdowns)}, spreads, {})
 
 
 GROUPS = [

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from tiertune.document import Path as Place
 from tiertune.fields import Flag, Integer, Name, Number, PageSize, Ratio, Size, Text
 from tiertune.files import Strict, sentence
-from tiertune.workloads.definition import MAX_SEED
+from tiertune.workloads.kernels import MAX_SEED
 
 ALL = "all"
 DEFAULT = "default"

@@ -27,6 +27,8 @@ def convergence_s(timeline: Timeline, change_s: float) -> float | None:
     `timeline` has `time_s`, the ends of its stretches, and `throughput_mops`, the mean of each.
     """
     ends, values = timeline.get("time_s", ()), timeline.get("throughput_mops", ())
+    if not ends:
+        return None
     starts = [0.0, *ends[:-1]]
     # A stretch that straddles the change has some of what was before; it says nothing about after.
     after = [(s, e, v) for s, e, v in zip(starts, ends, values, strict=True) if s >= change_s - 1e-9]
