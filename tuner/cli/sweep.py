@@ -217,8 +217,7 @@ def _print_plan(loaded: Sweep, plans: Sequence[PlannedRow], results: Path, as_js
     for why in dict.fromkeys(plan.reason for plan in plans if plan.run is None):
         console().print(f"{NOT_APPLICABLE}: {why}", markup=False)
     print(
-        f"{len(plans)} rows; {len(runs)} runs with the all-fast ones that slowdowns are against,"
-        f" {len(cached)} of them cached"
+        f"{len(plans)} rows; {len(runs)} runs with all-fast for the slowdowns, {len(cached)} of them cached"
     )
 
 
