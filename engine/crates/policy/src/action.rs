@@ -108,6 +108,8 @@ pub enum Outcome {
     Aborted,
     /// It was freed, a run was not in one tier, or there was no kept frame to go back to.
     Gone,
+    /// A policy that holds the one that asked did not let it happen.
+    Refused,
 }
 
 /// One executed request.

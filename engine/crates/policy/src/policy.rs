@@ -190,19 +190,39 @@ pub enum Takeover {
     /// The outer policy promotes and demotes hot pages itself, by [`Policy::heat`]; the inner one only
     /// keeps count (and demotes cold pages, where it does that apart from promoting).
     Placement,
-    /// The outer policy judges each promotion that the inner one asks for, and pages of the fast tier
-    /// are armed too.
+    /// The outer policy judges each promotion that the inner one asks for ([`Outcome::Refused`](crate::Outcome::Refused) for those
+    /// that are not to be), and demotes pages of the fast tier that fault and [are
+    /// hot](Policy::is_hot). So pages of the fast tier are to be armed as those of slow tiers are.
     Gate,
 }
 
 /// What a policy knows of how hot pages are.
 pub trait Heat {
-    /// Probability that an access goes to `page`, from 0 to 1.
+    /// Probability that an access goes to `page`, from 0 to 1; where pages move as a run, to the run.
     fn probability(&self, page: Page) -> f64;
     /// Calls `visit` with the pages of `tier` that were ever seen and their probability, the likeliest
     /// first as far as the policy orders them, until it returns false.
     fn for_each(&self, tier: Tier, pages: &dyn PageMap, visit: &mut dyn FnMut(Page, f64) -> bool);
+
+    /// The probability from which on pages are not told apart, if there is one.
+    fn ceiling(&self) -> Option<f64> {
+        None
+    }
+
+    /// Whether the policy would move `page` at all.
+    fn manages(&self, page: Page) -> bool {
+        let _ = page;
+        true
+    }
+
+    /// The pages that move with `page`, itself included: the first of them and their number.
+    fn run_of(&self, page: Page) -> (Page, u32) {
+        (page, 1)
+    }
 }
+
+/// Linux's first threshold for the time from arming a page to its touch, 1 s.
+const DEFAULT_HOT_THRESHOLD_NS: Nanos = 1_000_000_000;
 
 /// A saved state that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -280,6 +300,19 @@ pub trait Policy: Send {
         None
     }
 
+    /// Whether the page of a hint fault passes this policy's own test for being hot, in whichever tier it
+    /// is; asked by a policy that holds this one by [`Takeover::Gate`].
+    fn is_hot(&self, fault: &Fault) -> bool {
+        fault.at.saturating_sub(fault.armed_at) < DEFAULT_HOT_THRESHOLD_NS
+    }
+
+    /// Makes each scan cover `factor` times what it usually does, from the next scan on: for a policy that
+    /// holds this one and leaves a part of the pages unarmed. `false` when it cannot be done.
+    fn widen_scans(&mut self, factor: f64) -> bool {
+        let _ = factor;
+        false
+    }
+
     /// How it copies pages.
     fn mechanics(&self) -> MigrationMechanics {
         MigrationMechanics {
@@ -322,7 +355,8 @@ pub trait Policy: Send {
         let _ = (samples, cx);
     }
 
-    /// Migrations that ended since the last call, in order; `idle` when none is left under way.
+    /// Migrations that ended since the last call, in order; `idle` when none is left under way. A policy
+    /// that is held by another also hears of what that one moved, and of its own that were refused.
     fn on_migrations(&mut self, ended: &[Migrated], idle: bool, cx: &mut Context<'_>) {
         let _ = (ended, idle, cx);
     }

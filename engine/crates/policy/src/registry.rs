@@ -43,15 +43,16 @@ pub struct Wrapper {
     pub source: &'static str,
     /// What it looks at beside its host's signal.
     pub signal: &'static str,
-    /// Its knobs, whose names start with its own name so that they never meet a host's.
-    pub knobs: fn() -> Vec<Knob>,
-    /// Whether it makes sense around `host` (built with defaults); if not, why.
-    pub accepts: fn(host: &dyn Policy) -> Result<(), &'static str>,
+    /// Its knobs around `host`, with the defaults that are right there; their names start with its own
+    /// name so that they never meet a host's.
+    pub knobs: fn(host: &Composed) -> Vec<Knob>,
+    /// Whether it makes sense around `host` (built with defaults and thrown away afterwards); if not, why.
+    pub accepts: fn(host: &mut dyn Policy) -> Result<(), &'static str>,
     /// Builds it around its host, which has its own config.
     pub wrap: Wrap,
 }
 
-/// Checks the wrapper's part of a config and builds it around its host.
+/// Takes the wrapper's part of a config, with every value filled in, and builds it around its host.
 pub type Wrap = fn(&Config, &Topology, Box<dyn Policy>) -> Result<Box<dyn Policy>, KnobError>;
 
 /// 4 KiB, in bytes.
@@ -122,11 +123,33 @@ impl Composed {
         self.base.page_bytes
     }
 
+    /// What the wrapper at `place` is around.
+    fn host_of(&self, place: usize) -> Composed {
+        Composed {
+            wrappers: self.wrappers[place + 1..].to_vec(),
+            base: self.base,
+        }
+    }
+
     /// The knobs of all parts, the outermost wrapper's first.
     #[must_use]
     pub fn knobs(&self) -> Vec<Knob> {
-        let wrappers = self.wrappers.iter().flat_map(|w| (w.knobs)());
+        let places = 0..self.wrappers.len();
+        let wrappers = places.flat_map(|place| (self.wrappers[place].knobs)(&self.host_of(place)));
         wrappers.chain((self.base.knobs)()).collect()
+    }
+
+    /// The policy with defaults on the smallest machine there is, to ask it what it can do.
+    ///
+    /// # Errors
+    /// When the defaults do not build, which a test rules out.
+    pub fn smallest(&self) -> Result<Box<dyn Policy>, KnobError> {
+        let topology = Topology {
+            page_bytes: self.base.page_bytes[0],
+            pages: 1,
+            capacity_pages: vec![1, 1],
+        };
+        self.build(&Config::new(), &topology)
     }
 
     /// Every knob with its value.
@@ -142,14 +165,15 @@ impl Composed {
     /// # Errors
     /// Names an unknown knob or a bad value.
     pub fn build(&self, config: &Config, topology: &Topology) -> Result<Box<dyn Policy>, KnobError> {
-        self.resolve(config)?;
+        let config = self.resolve(config)?;
         let part = |knobs: Vec<Knob>| -> Config {
             let own = knobs.iter().filter_map(|knob| config.get_key_value(knob.name));
             own.map(|(name, value)| (name.clone(), value.clone())).collect()
         };
         let base = (self.base.build)(&part((self.base.knobs)()), topology)?;
-        self.wrappers.iter().rev().try_fold(base, |host, wrapper| {
-            (wrapper.wrap)(&part((wrapper.knobs)()), topology, host)
+        (0..self.wrappers.len()).rev().try_fold(base, |host, place| {
+            let wrapper = self.wrappers[place];
+            (wrapper.wrap)(&part((wrapper.knobs)(&self.host_of(place))), topology, host)
         })
     }
 }
@@ -248,19 +272,9 @@ fn check_composition(composed: &Composed, places: &[usize]) -> Result<(), System
             format!("'{inner}' goes around '{outer}', not the other way round")
         }));
     }
-    // A host is asked what it can do on the smallest machine there is.
-    let topology = Topology {
-        page_bytes: composed.base.page_bytes[0],
-        pages: 1,
-        capacity_pages: vec![1, 1],
-    };
-    for inner in (0..composed.wrappers.len()).rev() {
-        let host = Composed {
-            wrappers: composed.wrappers[inner + 1..].to_vec(),
-            base: composed.base,
-        };
-        let policy = host.build(&Config::new(), &topology)?;
-        if let Err(reason) = (composed.wrappers[inner].accepts)(policy.as_ref()) {
+    for place in (0..composed.wrappers.len()).rev() {
+        let mut host = composed.host_of(place).smallest()?;
+        if let Err(reason) = (composed.wrappers[place].accepts)(host.as_mut()) {
             return Err(senseless(reason.to_string()));
         }
     }

@@ -267,6 +267,7 @@ fn describe(entry: &Entry) -> String {
                 Outcome::AlreadyThere => "there",
                 Outcome::Aborted => "abort",
                 Outcome::Gone => "gone ",
+                Outcome::Refused => "not  ",
             };
             let request = &migrated.request;
             format!(
