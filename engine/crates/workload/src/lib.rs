@@ -29,3 +29,8 @@ pub use kernel::{Kernel, Program};
 pub use parameter::Values;
 pub use profile::{Columns, Profile, ProfileError};
 pub use record::{Plan, RecordError, RecordRequest, plan, record};
+
+/// Compiles the example in this crate's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
