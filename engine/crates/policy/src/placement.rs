@@ -7,6 +7,12 @@ use crate::Tier;
 pub enum Placement {
     /// The fastest tier with room, page by page (first touch).
     FastestFree,
+    /// As [`Placement::FastestFree`], but so many pages of tier 0 stay free as long as others have room: a
+    /// kernel's allocation goes to the next node below the low watermark.
+    FastestAbove {
+        /// Pages of tier 0 that stay free.
+        free_pages: u32,
+    },
     /// The slowest tier, then the next faster one when it is full.
     SlowestFree,
     /// The fastest tier, which the driver makes as large as it takes: the all-fast reference line.

@@ -73,6 +73,12 @@ impl Memory {
         let mut next = 0;
         match placement {
             Placement::FastestFree => (0..tiers).for_each(|tier| next += self.fill(object, next, tier, u32::MAX)),
+            Placement::FastestAbove { free_pages } => {
+                let most = self.free_pages(0).saturating_sub(free_pages);
+                next += self.fill(object, next, 0, most);
+                (1..tiers).for_each(|tier| next += self.fill(object, next, tier, u32::MAX));
+                next += self.fill(object, next, 0, u32::MAX);
+            }
             Placement::SlowestFree => (0..tiers)
                 .rev()
                 .for_each(|tier| next += self.fill(object, next, tier, u32::MAX)),
@@ -246,6 +252,26 @@ impl Memory {
                 used[tier], self.capacity[tier]
             )),
             None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::WorkloadModel;
+
+    #[test]
+    fn a_reserve_in_fast_memory_is_used_only_when_nothing_else_is_left() {
+        let model = serde_json::json!({"objects": [{"name": "t", "bytes": 10 << 21}], "blocks": [{"phases": [{"name": "p",
+            "groups": [{"name": "g", "threads": 1, "ops": 1.0, "cpu_ns_per_op": 1.0, "streams": [
+                {"object": "t", "law": {"kind": "uniform"}, "class": "chase", "reads_per_op": 1.0}]}]}]}]});
+        let model: WorkloadModel = serde_json::from_value(model).expect("a valid workload");
+        let workload = Workload::compile(&model, 2 << 20).expect("it compiles");
+        for (capacity, used) in [([6, 10], [4, 6]), ([6, 5], [5, 5]), ([1, 10], [0, 10])] {
+            let mut memory = Memory::new(&workload, capacity.to_vec());
+            memory.place(0, &workload.objects[0], Placement::FastestAbove { free_pages: 2 });
+            assert_eq!(memory.used(), used, "{capacity:?}");
         }
     }
 }

@@ -43,6 +43,11 @@ impl Pages {
             let mut order: Vec<usize> = (0..self.capacity.len()).collect();
             match placement {
                 Placement::FastestFree => {}
+                Placement::FastestAbove { free_pages } => {
+                    if self.free_pages(0) <= free_pages {
+                        order.rotate_left(1);
+                    }
+                }
                 Placement::SlowestFree => order.reverse(),
                 Placement::FastUnbounded => self.capacity[0] = u32::MAX,
                 Placement::Interleaved(interleave) => {

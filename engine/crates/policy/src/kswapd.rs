@@ -1,0 +1,216 @@
+//! kswapd of the fast node, which demotes instead of swapping.
+//!
+//! Somebody who misses free memory wakes it. It then goes through the [lists](crate::lru) in
+//! batches of 32 pages, demotes what was not accessed, page by page, until enough is free, and
+//! sleeps. A run that has looked at everything twice (what the kernel's rising priority amounts
+//! to) ends; if it demoted nothing, that is a failure, and after 16 in a row kswapd counts as
+//! hopeless and is not woken again (unless a system mends that: [`Kswapd::retry_after_ns`],
+//! [`Kswapd::forget_failures`]).
+//!
+//! Looking takes time, so it works in steps of at most a few milliseconds: pages may be accessed
+//! between them. A batch has 32 pages of 4 KiB, or one of 2 MiB, which counts as 512.
+
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+use crate::kernel_migration;
+use crate::lru::{Lru, PAGE_SCAN_NS, Verdict};
+use crate::mover::Room;
+use crate::registry::PAGE_4K;
+use crate::{Context, Migrated, Nanos, Outcome, Page, Topology};
+
+/// `SWAP_CLUSTER_MAX`: 4 KiB pages that reclaim takes off a list at a time.
+const CLUSTER_PAGES: u64 = 32;
+/// Batches that are asked for before their copies have ended: a few milliseconds of copying.
+const BATCHES_UNDER_WAY: u32 = 8;
+/// Pages looked at in a step: 2 ms.
+const PAGES_PER_STEP: u32 = 10_000;
+/// `MAX_RECLAIM_RETRIES`: failed runs in a row after which nobody wakes it any more.
+const MOST_FAILURES: u32 = 16;
+
+/// The thread.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Kswapd {
+    page_bytes: u64,
+    tiers: usize,
+    batch_pages: u32,
+    /// It stops once so many pages are free.
+    target_pages: u32,
+    running: bool,
+    next_at: Nanos,
+    under_way: u32,
+    looked_at: u64,
+    demoted_in_run: u64,
+    failures: u32,
+    /// Time after which a hopeless kswapd tries again; `None` for never.
+    retry_after_ns: Option<Nanos>,
+    runs: u64,
+    failed_runs: u64,
+    scanned_pages: u64,
+    failed_moves: u64,
+}
+
+impl Kswapd {
+    /// A sleeping thread that demotes until `target_pages` are free.
+    #[must_use]
+    pub fn new(topology: &Topology, target_pages: u32) -> Self {
+        Self {
+            page_bytes: topology.page_bytes,
+            tiers: topology.capacity_pages.len(),
+            batch_pages: (CLUSTER_PAGES * PAGE_4K / topology.page_bytes).max(1) as u32,
+            target_pages: target_pages.min(topology.capacity_pages[0]),
+            running: false,
+            next_at: 0,
+            under_way: 0,
+            looked_at: 0,
+            demoted_in_run: 0,
+            failures: 0,
+            retry_after_ns: None,
+            runs: 0,
+            failed_runs: 0,
+            scanned_pages: 0,
+            failed_moves: 0,
+        }
+    }
+
+    /// A hopeless kswapd tries again after so long (TPP).
+    #[must_use]
+    pub fn retry_after_ns(mut self, after_ns: Nanos) -> Self {
+        self.retry_after_ns = Some(after_ns);
+        self
+    }
+
+    /// Failed runs are forgotten (Alto's switch for NUMA balancing, Colloid's helper).
+    pub fn forget_failures(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Whether it has failed so often that nobody wakes it.
+    #[must_use]
+    pub fn is_hopeless(&self) -> bool {
+        self.failures >= MOST_FAILURES
+    }
+
+    /// Failed runs so far.
+    #[must_use]
+    pub fn failed_runs(&self) -> u64 {
+        self.failed_runs
+    }
+
+    /// Pages looked at so far.
+    #[must_use]
+    pub fn scanned_pages(&self) -> u64 {
+        self.scanned_pages
+    }
+
+    /// Demotions that found no space.
+    #[must_use]
+    pub fn failed_moves(&self) -> u64 {
+        self.failed_moves
+    }
+
+    /// Somebody misses free memory.
+    pub fn wake(&mut self, now: Nanos) {
+        if !self.running && !self.is_hopeless() {
+            self.running = true;
+            self.next_at = self.next_at.max(now);
+            (self.looked_at, self.demoted_in_run) = (0, 0);
+            self.runs += 1;
+        }
+    }
+
+    /// When it wants to go on; `None` while it sleeps or its copies are under way.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Nanos> {
+        let waits_to_retry = self.is_hopeless() && self.retry_after_ns.is_some();
+        (self.under_way == 0 && (self.running || waits_to_retry)).then_some(self.next_at)
+    }
+
+    /// Goes on, if it is time.
+    pub fn step(&mut self, lru: &mut Lru, cx: &mut Context<'_>) {
+        if self.next_at().is_none_or(|at| at > cx.now) {
+            return;
+        }
+        if !self.running {
+            self.failures = 0;
+            self.wake(cx.now);
+        }
+        let mut room = Room::now(cx.pages, self.tiers);
+        let (mut scanned, mut spent_ns) = (0, 0.0);
+        let free_pages = cx.pages.free_pages(0);
+        let [inactive, active] = lru.fast_pages();
+        let most = 2 * (u64::from(inactive) + u64::from(active));
+        while scanned < PAGES_PER_STEP && self.under_way < BATCHES_UNDER_WAY * self.batch_pages {
+            if free_pages + self.under_way >= self.target_pages {
+                self.end_run(true, cx.now);
+                break;
+            }
+            if self.looked_at >= most {
+                self.end_run(false, cx.now);
+                break;
+            }
+            if lru.inactive_is_low() {
+                let moved = (0..self.batch_pages).filter(|_| lru.shrink_active(cx.accessed)).count() as u32;
+                scanned += moved;
+                self.looked_at += u64::from(moved);
+            }
+            for _ in 0..self.batch_pages {
+                // Without a place to go to, a page is looked at all the same, and stays.
+                let verdict = lru.judge_oldest(cx.accessed);
+                scanned += 1;
+                self.looked_at += 1;
+                match (verdict, room.below()) {
+                    (Verdict::Isolated(page), Some(below)) => {
+                        room.moved(0, below);
+                        self.under_way += 1;
+                        self.demoted_in_run += 1;
+                        spent_ns += kernel_migration::cpu_ns(self.page_bytes);
+                        cx.migrate(page, below);
+                    }
+                    (Verdict::Isolated(page), None) => lru.put(page, 0),
+                    (Verdict::Empty, _) => break,
+                    (Verdict::SecondChance | Verdict::Activated, _) => {}
+                }
+            }
+        }
+        self.scanned_pages += u64::from(scanned);
+        let looking_ns = f64::from(scanned) * PAGE_SCAN_NS;
+        cx.spend(spent_ns + looking_ns);
+        // Waiting for a retry is longer than that.
+        self.next_at = self.next_at.max(cx.now + (looking_ns as Nanos).max(1));
+    }
+
+    fn end_run(&mut self, balanced: bool, now: Nanos) {
+        self.running = false;
+        if self.demoted_in_run > 0 {
+            self.failures = 0;
+        } else if !balanced {
+            self.failures += 1;
+            self.failed_runs += 1;
+        }
+        if !balanced {
+            if self.is_hopeless() {
+                self.next_at = now + self.retry_after_ns.unwrap_or(0);
+            } else {
+                // It does not sleep while the node is not balanced.
+                self.wake(now);
+            }
+        }
+    }
+
+    /// Pages are about to be freed, and with them demotions of them; call it before [`Lru::freed`].
+    pub fn freed(&mut self, pages: Range<Page>, lru: &Lru) {
+        self.under_way -= pages.filter(|page| lru.is_isolated(*page)).count() as u32;
+    }
+
+    /// Takes note of a migration that ended; whether it was a demotion of kswapd's.
+    pub fn ended(&mut self, migrated: &Migrated, lru: &Lru) -> bool {
+        let page: Page = migrated.request.page;
+        let own = migrated.request.to != 0 && migrated.request.pages == 1 && lru.is_isolated(page);
+        if own {
+            self.under_way -= 1;
+            self.failed_moves += u64::from(migrated.outcome == Outcome::NoSpace);
+        }
+        own
+    }
+}

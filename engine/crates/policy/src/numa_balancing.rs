@@ -1,0 +1,265 @@
+//! What the kernel systems with hint faults share: scanner, lists, kswapd and watermarks of one
+//! process on a machine whose CPUs all sit by the fast memory.
+//!
+//! A system decides what a fault means; everything else of a [`Policy`](crate::Policy) it can leave
+//! to [`NumaBalancing`]. Promotions are moves by the faulting thread, asked for while faults are handled, and leave
+//! no trace here until they have ended: an outer policy may drop them.
+
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+use crate::kswapd::Kswapd;
+use crate::lru::Lru;
+use crate::numa_scan::{FaultStatistics, NumaScan, ScanPace, runs_by_tier};
+use crate::watermarks::Watermarks;
+use crate::{Context, Extent, Fault, Gauge, Migrated, Outcome, Page, Placement, Topology};
+
+/// A page that has changed tiers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// It went up.
+    Promoted(Page),
+    /// It went down.
+    Demoted(Page),
+}
+
+/// Scanner, lists and kswapd of one process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NumaBalancing {
+    /// The scanner.
+    pub scan: NumaScan,
+    /// The lists.
+    pub lru: Lru,
+    /// The thread that demotes.
+    pub kswapd: Kswapd,
+    /// Watermarks of fast memory.
+    pub marks: Watermarks,
+    /// Whether kswapd demotes (`demotion_enabled`); otherwise it is never woken.
+    demotes: bool,
+    /// Extents whose pages the driver has placed since the last call.
+    placed: Vec<Range<Page>>,
+    /// The thread that took the last fault on each page, plus 1; empty when nobody asks.
+    last_thread: Vec<u16>,
+    faults: FaultStatistics,
+    adapted_at_pass: u64,
+    /// Promotions asked for in this call, which the driver has not begun yet.
+    asked: u32,
+    promotions: u64,
+    no_room: u64,
+    failed_moves: u64,
+}
+
+impl NumaBalancing {
+    /// A process without memory. `kswapd_target_pages` is where kswapd stops.
+    #[must_use]
+    pub fn new(pace: ScanPace, topology: &Topology, marks: Watermarks, kswapd_target_pages: u32) -> Self {
+        Self {
+            scan: NumaScan::new(pace, false, topology),
+            lru: Lru::new(topology.pages, topology.page_bytes),
+            kswapd: Kswapd::new(topology, kswapd_target_pages),
+            marks,
+            demotes: true,
+            placed: Vec::new(),
+            last_thread: Vec::new(),
+            faults: FaultStatistics::default(),
+            adapted_at_pass: 0,
+            asked: 0,
+            promotions: 0,
+            no_room: 0,
+            failed_moves: 0,
+        }
+    }
+
+    /// Nothing is ever demoted.
+    #[must_use]
+    pub fn without_demotion(mut self) -> Self {
+        self.demotes = false;
+        self
+    }
+
+    /// The scan period adapts to what faults say (normal mode).
+    #[must_use]
+    pub fn adapting(mut self, topology: &Topology) -> Self {
+        self.last_thread = vec![0; topology.pages as usize];
+        self
+    }
+
+    /// A new extent; its pages are looked up once the driver has placed them.
+    pub fn on_alloc(&mut self, extent: &Extent, cx: &mut Context<'_>) -> Placement {
+        self.admit(cx);
+        self.placed.push(extent.start..extent.start + extent.pages);
+        Placement::FastestAbove {
+            free_pages: self.marks.low,
+        }
+    }
+
+    /// Takes up pages that were placed since the last call; every method of a policy begins with it.
+    pub fn admit(&mut self, cx: &mut Context<'_>) {
+        self.asked = 0;
+        if self.placed.is_empty() {
+            return;
+        }
+        if cx.pages.free_pages(0) <= self.marks.low {
+            self.wake_kswapd(cx);
+        }
+        for pages in std::mem::take(&mut self.placed) {
+            runs_by_tier(pages, cx.pages, |run, tier| {
+                self.scan.placed(run.clone(), tier);
+                self.lru.placed(run, tier);
+            });
+        }
+    }
+
+    /// Somebody misses fast memory.
+    pub fn wake_kswapd(&mut self, cx: &mut Context<'_>) {
+        if self.demotes {
+            self.kswapd.wake(cx.now);
+        }
+    }
+
+    /// An extent is gone.
+    pub fn on_free(&mut self, extent: &Extent, cx: &mut Context<'_>) {
+        self.admit(cx);
+        let pages = extent.start..extent.start + extent.pages;
+        self.kswapd.freed(pages.clone(), &self.lru);
+        self.scan.freed(pages.clone());
+        self.lru.freed(pages.clone());
+        if !self.last_thread.is_empty() {
+            self.last_thread[pages.start as usize..pages.end as usize].fill(0);
+        }
+    }
+
+    /// Takes note of a hint fault.
+    pub fn faulted(&mut self, fault: &Fault) {
+        self.scan.faulted(fault.page);
+        if let Some(last) = self.last_thread.get_mut(fault.page as usize) {
+            let thread = (fault.thread % u32::from(u16::MAX)) as u16 + 1;
+            let private = *last == 0 || *last == thread;
+            *last = thread;
+            let counts = &mut self.faults;
+            *(if private {
+                &mut counts.private
+            } else {
+                &mut counts.shared
+            }) += 1;
+            *(if fault.tier == 0 {
+                &mut counts.local
+            } else {
+                &mut counts.remote
+            }) += 1;
+        }
+    }
+
+    /// Whether a promotion would leave `mark` pages of fast memory free.
+    #[must_use]
+    pub fn has_room_above(&self, mark: u32, cx: &Context<'_>) -> bool {
+        cx.pages.free_pages(0) > mark + self.asked
+    }
+
+    /// The faulting thread is to promote the page.
+    pub fn promote(&mut self, fault: &Fault, cx: &mut Context<'_>) {
+        self.asked += 1;
+        cx.migrate_in_fault(fault, 0);
+    }
+
+    /// A promotion was wanted, and there was no room.
+    pub fn refused(&mut self) {
+        self.no_room += 1;
+        self.faults.failed += 1;
+    }
+
+    /// All faults of a call are handled: after a pass of the scanner its period adapts.
+    pub fn handled_faults(&mut self) {
+        if !self.last_thread.is_empty() && self.adapted_at_pass != self.scan.passes() {
+            self.adapted_at_pass = self.scan.passes();
+            self.scan.adapt(&std::mem::take(&mut self.faults));
+        }
+    }
+
+    /// Takes note of migrations, whoever asked for them; which pages have changed tiers.
+    pub fn on_migrations(&mut self, ended: &[Migrated], cx: &mut Context<'_>) -> Vec<Arrival> {
+        self.admit(cx);
+        let mut arrivals = Vec::new();
+        for migrated in ended {
+            let (request, done) = (&migrated.request, migrated.outcome == Outcome::Done);
+            let demotion = self.kswapd.ended(migrated, &self.lru);
+            if migrated.outcome == Outcome::NoSpace {
+                self.failed_moves += 1;
+                self.faults.failed += u64::from(request.to == 0);
+            }
+            if done {
+                self.scan.moved(request.range(), request.to);
+                for page in request.range() {
+                    self.lru.put(page, request.to);
+                    arrivals.push(if request.to == 0 {
+                        self.promotions += 1;
+                        Arrival::Promoted(page)
+                    } else {
+                        Arrival::Demoted(page)
+                    });
+                }
+            } else if demotion {
+                self.lru.put(request.page, cx.pages.tier_of(request.page));
+            }
+        }
+        arrivals
+    }
+
+    /// Scans and reclaims as far as it is time to; the next wake-up is when either is due.
+    pub fn on_wake(&mut self, cx: &mut Context<'_>) {
+        self.admit(cx);
+        self.scan.scan_if_due(cx);
+        self.kswapd.step(&mut self.lru, cx);
+        self.set_wake(cx);
+    }
+
+    /// Asks for the next wake-up; a method that may have woken kswapd ends with it.
+    pub fn set_wake(&self, cx: &mut Context<'_>) {
+        let next = self.scan.next_at();
+        cx.wake_at(self.kswapd.next_at().map_or(next, |at| at.min(next)));
+    }
+
+    /// What every system of this kind reports.
+    #[must_use]
+    pub fn gauges(&self) -> Vec<Gauge> {
+        let gauge = |name, meaning, value| Gauge { name, meaning, value };
+        let ([inactive, active], [_, active_slow]) = (self.lru.fast_pages(), self.lru.slow_pages());
+        vec![
+            gauge("scan_period_ms", "time between two scans", self.scan.period_ms() as f64),
+            gauge(
+                "scan_passes",
+                "times that the scanner came to the end of memory",
+                self.scan.passes() as f64,
+            ),
+            gauge(
+                "armed_pages",
+                "pages marked inaccessible by scans",
+                self.scan.armed_pages() as f64,
+            ),
+            gauge("inactive_pages", "inactive pages of fast memory", f64::from(inactive)),
+            gauge("active_pages", "active pages of fast memory", f64::from(active)),
+            gauge(
+                "active_slow_pages",
+                "active pages of slow memory",
+                f64::from(active_slow),
+            ),
+            gauge("promoted_pages", "pages promoted", self.promotions as f64),
+            gauge(
+                "promotions_without_room",
+                "promotions not asked for since fast memory was full",
+                self.no_room as f64,
+            ),
+            gauge(
+                "reclaim_scanned_pages",
+                "list entries that kswapd looked at",
+                self.kswapd.scanned_pages() as f64,
+            ),
+            gauge(
+                "reclaim_failed_runs",
+                "runs of kswapd that demoted nothing",
+                self.kswapd.failed_runs() as f64,
+            ),
+            gauge("failed_moves", "moves that found no space", self.failed_moves as f64),
+        ]
+    }
+}
