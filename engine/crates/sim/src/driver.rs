@@ -7,6 +7,7 @@ use tiertune_policy::{
     registry,
 };
 
+use crate::co_runner::CoRunners;
 use crate::error::RunError;
 use crate::latency::{TierLatency, Traffic};
 use crate::memory::Memory;
@@ -29,6 +30,15 @@ pub(crate) mod domain {
     pub const REHEARSAL: u64 = 7;
 }
 
+/// When a phase began.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PhaseStart {
+    /// Its name.
+    pub name: String,
+    /// Seconds since the start.
+    pub start_s: f64,
+}
+
 /// What a run returns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunResult {
@@ -36,6 +46,8 @@ pub struct RunResult {
     pub metrics: Metrics,
     /// Series over time; empty when none was asked for.
     pub timeline: TimelineColumns,
+    /// When each phase began, with the series; phases of one name in a row count as one.
+    pub phases: Vec<PhaseStart>,
     /// What the policy reports of itself, by name.
     pub gauges: std::collections::BTreeMap<String, f64>,
     /// The system's knobs as they applied, defaults filled in.
@@ -103,11 +115,13 @@ pub struct Driver<'w> {
     rng: CounterRng,
     wake: Option<Nanos>,
     timeline: Timeline,
+    /// When each phase began, phases of one name in a row as one.
+    phases: Vec<PhaseStart>,
     moves: Vec<Move>,
     orders: Vec<Order>,
     ended: Vec<Migrated>,
     config: tiertune_policy::Config,
-    co_runners: Vec<Traffic>,
+    co_runners: CoRunners,
     unbooked_bytes: Vec<[f64; 2]>,
 }
 
@@ -145,18 +159,14 @@ impl<'w> Driver<'w> {
             rng: CounterRng::new(key, &[domain::POLICY]),
             wake: None,
             timeline: Timeline::new(request.timeline_points),
+            phases: Vec::new(),
             moves: Vec::new(),
             orders: Vec::new(),
             ended: Vec::new(),
             config,
-            co_runners: vec![Traffic::default(); tiers],
+            co_runners: CoRunners::new(&request.contention, tiers),
             unbooked_bytes: vec![[0.0; 2]; tiers],
         };
-        for contention in &request.contention {
-            let tier = &mut driver.co_runners[contention.tier];
-            tier.read_gbps += contention.read_gbps;
-            tier.write_gbps += contention.write_gbps;
-        }
         if needs.accessed_bits {
             let rng = CounterRng::new(key, &[domain::TOUCHES]);
             driver.accessed = match request.mode {
@@ -209,6 +219,12 @@ impl<'w> Driver<'w> {
 
     /// Frees and allocates what a phase begins with.
     pub fn begin_phase(&mut self, now: Nanos, phase: &'w Phase) {
+        if self.timeline.is_on() && self.phases.last().is_none_or(|last| last.name != phase.name) {
+            self.phases.push(PhaseStart {
+                name: phase.name.clone(),
+                start_s: now as f64 / 1e9,
+            });
+        }
         for index in &phase.free {
             let extent = self.extent(*index);
             let pages = extent.start..extent.start + extent.pages;
@@ -288,19 +304,20 @@ impl<'w> Driver<'w> {
     /// [`Self::settle_copies`] found to have been copied beyond what was counted before.
     #[must_use]
     pub fn foreign_traffic(&self, curves: &[TierLatency], ns: f64) -> Vec<Traffic> {
-        let mut copies = vec![Traffic::default(); self.co_runners.len()];
+        let co_runners = self.co_runners.traffic();
+        let mut copies = vec![Traffic::default(); co_runners.len()];
         for copying in self.migrator.copying() {
             let gbps = self.migrator.gbps(copying);
             copies[usize::from(copying.from)].read_gbps += gbps;
             copies[usize::from(copying.request.to)].write_gbps += gbps;
         }
-        let mut traffic = self.co_runners.clone();
+        let mut traffic = co_runners.to_vec();
         for (tier, copies) in copies.iter_mut().enumerate() {
             copies.read_gbps = (copies.read_gbps + self.unbooked_bytes[tier][0] / ns).max(0.0);
             copies.write_gbps = (copies.write_gbps + self.unbooked_bytes[tier][1] / ns).max(0.0);
             let (wanted, room) = (
                 curves[tier].utilisation(*copies),
-                curves[tier].room_for_copies(self.co_runners[tier]),
+                curves[tier].room_for_copies(co_runners[tier]),
             );
             let fit = if wanted > room { room / wanted } else { 1.0 };
             traffic[tier].read_gbps += copies.read_gbps * fit;
@@ -313,10 +330,21 @@ impl<'w> Driver<'w> {
     pub fn settle_copies(&mut self, foreign: &[Traffic], ns: f64) {
         let copied = self.migrator.take_copied();
         for (tier, unbooked) in self.unbooked_bytes.iter_mut().enumerate() {
-            let (assumed, others) = (foreign[tier], self.co_runners[tier]);
+            let (assumed, others) = (foreign[tier], self.co_runners.traffic()[tier]);
             unbooked[0] += copied[tier][0] - (assumed.read_gbps - others.read_gbps) * ns;
             unbooked[1] += copied[tier][1] - (assumed.write_gbps - others.write_gbps) * ns;
         }
+    }
+
+    /// Co-runners do what they do at `now`.
+    pub fn set_co_runners(&mut self, now: Nanos) {
+        self.co_runners.set_time(now);
+    }
+
+    /// When co-runners change what they do.
+    #[must_use]
+    pub fn co_runners_change_at(&self, now: Nanos) -> Option<Nanos> {
+        self.co_runners.next_change(now)
     }
 
     /// When the policy wants to be woken.
@@ -433,6 +461,7 @@ impl<'w> Driver<'w> {
                 .collect(),
             metrics: self.metrics,
             timeline: self.timeline.columns(),
+            phases: self.phases,
             config: self.config,
             timings: None,
         };

@@ -384,6 +384,7 @@ impl<'w> Fast<'w> {
         } else {
             QUIET_SLICE_NS.max(self.request.slice_ns)
         };
+        self.driver.set_co_runners(self.now);
         self.busy_cores = self.driver.busy_cores(longest as f64);
         self.charge_application(phase, progress);
         // Copies that are due have begun before their traffic is counted.
@@ -506,9 +507,14 @@ impl<'w> Fast<'w> {
     fn slice_length(&self, phase: &Phase, progress: &Progress, longest: u64, end: Option<Nanos>) -> u64 {
         let share = self.core_share(phase, &progress.left);
         let mut dt = longest;
-        for at in [self.driver.wake_at(), end, self.driver.migrator.drained_at()]
-            .into_iter()
-            .flatten()
+        for at in [
+            self.driver.wake_at(),
+            end,
+            self.driver.migrator.drained_at(),
+            self.driver.co_runners_change_at(self.now),
+        ]
+        .into_iter()
+        .flatten()
         {
             dt = dt.min(at.saturating_sub(self.now));
         }

@@ -7,6 +7,7 @@
 pub mod alias;
 pub mod binomial;
 pub mod cache;
+pub mod co_runner;
 pub mod driver;
 pub mod error;
 pub mod fast;
@@ -28,6 +29,7 @@ pub mod truth;
 pub mod watch;
 pub mod workload;
 
+use co_runner::CoRunners;
 use rayon::prelude::*;
 use tiertune_policy::registry::{self, Composed};
 use tiertune_policy::{CounterRng, Policy, SystemError};
@@ -142,21 +144,32 @@ fn check_machine(request: &Request) -> Result<(), RunError> {
             machine.tiers.len() - 1
         ));
     }
-    for (index, tier) in machine.tiers.iter().enumerate() {
-        let mut load = latency::Traffic::default();
-        for contention in request.contention.iter().filter(|c| c.tier == index) {
-            load.read_gbps += contention.read_gbps;
-            load.write_gbps += contention.write_gbps;
-        }
-        let utilisation = latency::TierLatency::new(tier).utilisation(load);
-        let valid = load.read_gbps >= 0.0 && load.write_gbps >= 0.0 && utilisation <= MOST_CONTENTION;
-        if !valid {
-            return bad(format!(
-                "contention takes {:.0} % of tier '{}'; from 0 to {:.0} % leave room for the workload",
-                100.0 * utilisation,
-                tier.name,
-                100.0 * MOST_CONTENTION
-            ));
+    if let Some(c) = request
+        .contention
+        .iter()
+        .find(|c| !(c.from_s >= 0.0 && c.until_s.is_none_or(|until_s| until_s > c.from_s)))
+    {
+        return bad(format!(
+            "contention on tier {} lasts from {} s to {} s; it must begin at 0 or later and end after that",
+            c.tier,
+            c.from_s,
+            c.until_s.unwrap_or(f64::INFINITY)
+        ));
+    }
+    let mut co_runners = CoRunners::new(&request.contention, machine.tiers.len());
+    for at in co_runners.changes() {
+        co_runners.set_time(at);
+        for (tier, load) in machine.tiers.iter().zip(co_runners.traffic()) {
+            let utilisation = latency::TierLatency::new(tier).utilisation(*load);
+            let valid = load.read_gbps >= 0.0 && load.write_gbps >= 0.0 && utilisation <= MOST_CONTENTION;
+            if !valid {
+                return bad(format!(
+                    "contention takes {:.0} % of tier '{}'; from 0 to {:.0} % leave room for the workload",
+                    100.0 * utilisation,
+                    tier.name,
+                    100.0 * MOST_CONTENTION
+                ));
+            }
         }
     }
     if machine.cores == 0 || machine.fill_buffers.is_nan() || machine.fill_buffers < 1.0 {

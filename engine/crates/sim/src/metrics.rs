@@ -151,6 +151,12 @@ impl Timeline {
         }
     }
 
+    /// Whether it records anything.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.points > 0
+    }
+
     /// Adds what happened next.
     pub fn push(&mut self, stretch: &Stretch) {
         if self.points == 0 {

@@ -235,7 +235,11 @@ impl<'w> Reference<'w> {
 
     fn run_quantum(&mut self, phase: &Phase, threads: &mut [Thread], left: &mut [f64], end: Option<Nanos>) {
         let mut until = self.now + QUANTUM_NS;
-        for at in [self.driver.wake_at(), end].into_iter().flatten() {
+        self.driver.set_co_runners(self.now);
+        for at in [self.driver.wake_at(), end, self.driver.co_runners_change_at(self.now)]
+            .into_iter()
+            .flatten()
+        {
             until = until.min(at.max(self.now + 1));
         }
         let ns = (until - self.now) as f64;

@@ -222,7 +222,7 @@ pub struct WorkloadModel {
     pub blocks: Vec<Block>,
 }
 
-/// Constant traffic of somebody else on a tier.
+/// Traffic of somebody else on a tier, constant while it lasts.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contention {
@@ -234,6 +234,12 @@ pub struct Contention {
     /// Writes, 1e9 bytes/s.
     #[serde(default)]
     pub write_gbps: f64,
+    /// When it begins, in seconds of the run.
+    #[serde(default)]
+    pub from_s: f64,
+    /// When it ends; without, it goes on to the end.
+    #[serde(default)]
+    pub until_s: Option<f64>,
 }
 
 /// How accesses are simulated.

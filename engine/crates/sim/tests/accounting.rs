@@ -126,6 +126,8 @@ fn co_runners_leave_room_or_are_refused() {
             tier: 1,
             read_gbps,
             write_gbps: 0.0,
+            from_s: 0.0,
+            until_s: None,
         }]
     };
     request.contention = load(20.5);
@@ -137,5 +139,52 @@ fn co_runners_leave_room_or_are_refused() {
             .expect_err("no room")
             .to_string();
         assert!(error.contains("contention"), "{error}");
+    }
+}
+
+/// Half of the time beside a co-runner is as much work as half of a run without and half of one with it.
+#[test]
+fn a_co_runner_that_comes_and_goes_slows_the_time_in_between() {
+    for mode in [Mode::Fast, Mode::Reference] {
+        let chase = json!({"objects": [{"name": "t", "bytes": 64 * MIB}], "blocks": [{"phases": [{"name": "p", "groups": [
+            {"name": "w", "threads": 4, "ops": 400_000.0, "cpu_ns_per_op": 10.0, "streams": [
+                {"object": "t", "law": {"kind": "uniform"}, "class": "chase", "reads_per_op": 1.0}]}]}]}]});
+        let workload = compile(chase, PAGE_2M);
+        let runtime_s = |contention: Vec<Contention>| {
+            let mut request = request("all-slow", Config::new(), PAGE_2M, 8 * MIB, 1);
+            (request.contention, request.mode) = (contention, mode);
+            request.machine.llc_bytes = 1024;
+            run(&workload, &request).expect("a run").metrics.runtime_s
+        };
+        let loaded = |from_s, until_s| {
+            vec![Contention {
+                tier: 1,
+                read_gbps: 20.0,
+                write_gbps: 0.0,
+                from_s,
+                until_s,
+            }]
+        };
+        let (alone_s, beside_s) = (runtime_s(vec![]), runtime_s(loaded(0.0, None)));
+        assert!(beside_s > 1.2 * alone_s, "{mode:?}: {beside_s} against {alone_s}");
+        let (from_s, until_s) = (0.2 * alone_s, 0.6 * alone_s);
+        let expected_s = alone_s + (until_s - from_s) * (1.0 - alone_s / beside_s);
+        let measured_s = runtime_s(loaded(from_s, Some(until_s)));
+        assert!(
+            (measured_s / expected_s - 1.0).abs() < 0.01,
+            "{mode:?}: {measured_s} s instead of {expected_s} s"
+        );
+    }
+    let mut request = request("all-slow", Config::new(), PAGE_2M, 8 * MIB, 1);
+    for (from_s, until_s) in [(-1.0, None), (2.0, Some(2.0)), (f64::NAN, None)] {
+        request.contention = vec![Contention {
+            tier: 0,
+            read_gbps: 1.0,
+            write_gbps: 0.0,
+            from_s,
+            until_s,
+        }];
+        let refused = run(&compile(groups(&[1e4]), PAGE_2M), &request).expect_err("no such time");
+        assert!(refused.to_string().contains("must begin at 0 or later"), "{refused}");
     }
 }
