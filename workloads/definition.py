@@ -61,7 +61,9 @@ Llc = Annotated[
 class GraphRecord(KernelRecord):
     """A graph that is generated here, and how its kernel is run on it."""
 
-    graph: Literal["kron", "uniform"] = Field(description="kron (skewed degrees) or uniform")
+    graph: Literal["kron", "uniform", "twitter"] = Field(
+        description="kron (skewed degrees), uniform, or twitter (as kron, popular vertices have low ids)"
+    )
     scale: Integer = Field(ge=10, le=24, description="2^scale vertices are generated here")
     degree: Integer = Field(
         default=16, ge=1, le=16_384, description="edges per vertex before they are mirrored"

@@ -29,7 +29,7 @@ fn measure(name: &str, json: &str) -> Result<(), Box<dyn std::error::Error>> {
             entry.0 += mark.seconds * 1e9;
             entry.1 += mark.ops;
         }
-        for (kind, (ns, ops)) in spent {
+        for (kind, (ns, ops)) in spent.into_iter().filter(|(_, (_, ops))| *ops > 0) {
             runs.entry(kind).or_default().push(ns / ops as f64);
         }
     }

@@ -1,5 +1,6 @@
 //! The kernels: true algorithms on real data, each touching memory only through [`crate::memory`].
 
+pub mod antagonist;
 pub mod bc;
 pub mod bfs;
 pub mod cc;
@@ -7,8 +8,10 @@ pub mod cc_sv;
 pub mod graph;
 pub mod graph500;
 pub mod gups;
+pub mod gups_objects;
 pub mod pr;
 pub mod prelude;
+pub mod seq_chase;
 pub mod sssp;
 pub mod tc;
 
@@ -26,6 +29,9 @@ pub static KERNELS: &[Kernel] = &[
     Kernel::of::<tc::Tc>(),
     Kernel::of::<graph500::Graph500>(),
     Kernel::of::<gups::Gups>(),
+    Kernel::of::<gups_objects::GupsObjects>(),
+    Kernel::of::<seq_chase::SeqChase>(),
+    Kernel::of::<antagonist::Antagonist>(),
 ];
 
 /// The kernel of a name.

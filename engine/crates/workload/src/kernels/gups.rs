@@ -1,5 +1,8 @@
 //! Random updates of a table with a hot set that moves, as HeMem's `gups-hotset-move`.
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use serde::Deserialize;
 use tiertune_policy::CounterRng;
 
@@ -234,6 +237,17 @@ impl Shape {
         self.hot_bytes / ELEMENT_BYTES / u64::from(self.threads)
     }
 
+    /// Draws an element of a region whose hot set starts at `start`.
+    fn draw(&self, rng: &mut CounterRng, start: u64) -> u64 {
+        let (region, hot) = (self.region(), self.hot());
+        if rng.next_f64() < self.hot_share {
+            let within = start + rng.below(hot);
+            if within >= region { within - region } else { within }
+        } else {
+            rng.below(region)
+        }
+    }
+
     /// Where the hot set starts within each region, in elements, after the given moves.
     #[must_use]
     pub fn hot_start(&self, moves: &[Move]) -> u64 {
@@ -287,33 +301,46 @@ pub fn run<M: Memory>(
         "{backed_elements} is not a power of two"
     );
     let object = memory.allocate(&table(shape.table_bytes));
-    let mut table = vec![0u64; backed_elements];
-    let (region, hot) = (shape.region(), shape.hot());
+    let table: Vec<AtomicU64> = (0..backed_elements).map(|_| AtomicU64::new(0)).collect();
     let threads = u64::from(shape.threads);
-    let mut rngs: Vec<CounterRng> = (0..threads).map(|thread| CounterRng::new(seed, &[thread])).collect();
+    let rngs: Vec<Mutex<CounterRng>> = (0..threads)
+        .map(|thread| Mutex::new(CounterRng::new(seed, &[thread])))
+        .collect();
     let mut done = 0;
     for phase in 0..=moves.len() {
         let until = moves.get(phase).map_or(updates, |step| step.at_update.min(updates));
         let start = shape.hot_start(&moves[..phase]);
         memory.phase(Phase::new(phase_name(phase), Unit::Updates, UPDATE_NS).stationary());
-        let mut thread = (done % threads) as usize;
-        while done < until {
-            let rng = &mut rngs[thread];
-            let offset = if rng.next_f64() < shape.hot_share {
-                let within = start + rng.below(hot);
-                if within >= region { within - region } else { within }
-            } else {
-                rng.below(region)
-            };
-            let element = (thread as u64 * region + offset) as usize;
+        let update = |memory: &mut M, thread: u64, rng: &mut CounterRng| {
+            let element = (thread * shape.region() + shape.draw(rng, start)) as usize;
             memory.load(object, element * ELEMENT_BYTES as usize, AccessClass::Update);
             memory.store(object, element * ELEMENT_BYTES as usize, AccessClass::Update);
-            let value = &mut table[element & (backed_elements - 1)];
-            *value = value.wrapping_add(1);
+            // Regions are private, so that no other thread comes between.
+            let value = &table[element & (backed_elements - 1)];
+            value.store(value.load(Relaxed).wrapping_add(1), Relaxed);
             memory.ops(1);
+        };
+        if memory.threads() > 1 {
+            memory.for_chunks(0..threads as usize, 1, |memory, part| {
+                let thread = part.start as u64;
+                // A poisoned lock means that another thread panicked, and that ends the run anyway.
+                let Ok(mut rng) = rngs[part.start].lock() else { return };
+                // As many as this thread has when all take turns.
+                let turns = |until: u64| until.saturating_sub(thread).div_ceil(threads);
+                for _ in turns(done)..turns(until) {
+                    update(memory, thread, &mut rng);
+                }
+            });
+            done = until;
+            continue;
+        }
+        let mut own: Vec<_> = rngs.iter().filter_map(|rng| rng.lock().ok()).collect();
+        let mut thread = done % threads;
+        while done < until {
+            update(memory, thread, &mut own[thread as usize]);
             done += 1;
-            thread = if thread + 1 == rngs.len() { 0 } else { thread + 1 };
+            thread = if thread + 1 == threads { 0 } else { thread + 1 };
         }
     }
-    table
+    table.into_iter().map(AtomicU64::into_inner).collect()
 }
