@@ -40,6 +40,12 @@ def list_names(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_j
     rows = _systems() if kind is Kind.SYSTEMS else _files(kind)
     if as_json:
         print_json(rows)
+    elif kind is Kind.SYSTEMS:
+        print_table(
+            ["system", "pages", "knobs", "what it is, what it looks at, where it is from"],
+            [(row["name"], row["pages"], str(row["knobs"]), _in_lines(row)) for row in rows],
+            numeric=["knobs"],
+        )
     else:
         print_table(["name", "description"], [(row["name"], row["description"]) for row in rows])
 
@@ -83,8 +89,13 @@ def show(
         _print_system(info, values, every)
 
 
+def _in_lines(row: dict[str, Any]) -> str:
+    return f"{row['description']}\nsees: {row['signal']}\nfrom: {row['source']}"
+
+
 def _systems() -> list[dict[str, Any]]:
     from tiertune import engine
+    from tiertune.tuner.report.numbers import quantity
 
     return [
         {
@@ -92,6 +103,8 @@ def _systems() -> list[dict[str, Any]]:
             "description": system.summary,
             "source": system.source,
             "signal": system.signal,
+            "pages": ", ".join(quantity(size, "bytes") for size in system.page_bytes),
+            "page_bytes": list(system.page_bytes),
             "knobs": len(system.knobs),
             "searched_knobs": sum(knob.tunable for knob in system.knobs),
         }
@@ -133,7 +146,10 @@ def _load(kind: Kind, name: str) -> object:
 
 
 def _print_system(info: SystemInfo, values: dict[str, Any], every: bool) -> None:
-    from tiertune.tuner.cli.output import console, print_table
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from tiertune.tuner.cli.output import console
     from tiertune.tuner.report.numbers import exact, quantity
 
     out = console()
@@ -146,18 +162,29 @@ def _print_system(info: SystemInfo, values: dict[str, Any], every: bool) -> None
         out.print("\nIt has no knobs.")
         return
     out.print()
-    rows = []
     for knob in shown:
         value = exact(values[knob.name]) + ("" if values[knob.name] == knob.default else " *")
-        rows.append(
-            (knob.name, value, limits(knob), f"{knob.meaning}{f' ({knob.unit})' if knob.unit else ''}")
-        )
-    print_table(["knob", "value", "range", "meaning"], rows, numeric=["value"])
+        out.print(f"{knob.name} = {value}    [{limits(knob)}]", markup=False, style="bold")
+        for line in _explained(knob):
+            out.print(Padding(Text(line), (0, 0, 0, 4), expand=False))
     hidden = len(info.knobs) - len(shown)
     if hidden:
         out.print(f"\n{hidden} more that campaigns do not search: tiertune show {info.name} --all")
     if any(values[knob.name] != knob.default for knob in shown):
         out.print("\n* not the default")
+
+
+def _explained(knob: KnobInfo) -> list[str]:
+    """Meaning with unit, then what it depends on, then special values, then where it is from."""
+    from tiertune.tuner.report.numbers import exact
+
+    lines = [f"{knob.meaning}{f' ({knob.unit})' if knob.unit else ''}"]
+    if knob.condition:
+        other, value = knob.condition
+        lines.append(f"only while {other} is {exact(value)}")
+    lines += [f"{value}: {meaning}" for value, meaning in knob.special]
+    lines.append(f"from: {knob.source}")
+    return lines
 
 
 def limits(knob: KnobInfo) -> str:
