@@ -308,6 +308,10 @@ mod tests {
         fn test_and_clear(&mut self, page: Page) -> bool {
             std::mem::take(&mut self.0[page as usize])
         }
+
+        fn test(&mut self, page: Page) -> bool {
+            self.0[page as usize]
+        }
     }
 
     fn lists(fast: u32, slow: u32) -> Lru {

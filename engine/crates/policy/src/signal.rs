@@ -60,8 +60,11 @@ pub struct Fault {
 
 /// The accessed bits of the page table.
 pub trait AccessedBits {
-    /// Whether `page` was accessed since its bit was last cleared (at first: since the start); clears it.
+    /// Whether `page` was accessed since its bit was last cleared, or since it was mapped; clears the bit.
+    /// A page that was never cleared has been accessed: the fault that maps it sets its bit.
     fn test_and_clear(&mut self, page: Page) -> bool;
+    /// The same without clearing the bit.
+    fn test(&mut self, page: Page) -> bool;
 }
 
 /// Counters of one tier since the start, for demand reads that miss the last-level cache.

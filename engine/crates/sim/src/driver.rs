@@ -75,6 +75,14 @@ impl AccessedBits for Accessed<'_> {
             Accessed::Bits(bits) => std::mem::take(&mut bits[page as usize]),
         }
     }
+
+    fn test(&mut self, page: Page) -> bool {
+        match self {
+            Accessed::Unread => panic!("the policy reads accessed bits, but does not say that it needs them"),
+            Accessed::Rates(touches) => touches.test(page),
+            Accessed::Bits(bits) => bits[page as usize],
+        }
+    }
 }
 
 /// Policy, page table and migrator on a virtual clock.
@@ -171,7 +179,8 @@ impl<'w> Driver<'w> {
             let rng = CounterRng::new(key, &[domain::TOUCHES]);
             driver.accessed = match request.mode {
                 Mode::Fast => Accessed::Rates(Touches::new(workload, rng)),
-                Mode::Reference => Accessed::Bits(vec![false; workload.pages as usize]),
+                // The fault that maps a page sets its bit.
+                Mode::Reference => Accessed::Bits(vec![true; workload.pages as usize]),
             };
         }
         for index in 0..workload.objects.len() {

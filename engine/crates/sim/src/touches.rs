@@ -143,13 +143,29 @@ fn threads_of(phase: &Phase, stream: usize) -> u32 {
     group.expect("every stream is some group's").threads
 }
 
-impl AccessedBits for Touches<'_> {
-    fn test_and_clear(&mut self, page: Page) -> bool {
+impl Touches<'_> {
+    /// Whether the bit of `page` is set; what was drawn stays so until `left` says otherwise: the touches
+    /// at which the bit counts as cleared, where it is found set.
+    fn draw(&mut self, page: Page, left: impl FnOnce(f64) -> f64) -> bool {
         let expected = self.expected(page);
         if self.cleared.is_empty() {
-            self.cleared = vec![0.0; self.workload.pages as usize];
+            // The fault that maps a page sets its bit.
+            self.cleared = vec![f64::NEG_INFINITY; self.workload.pages as usize];
         }
-        let since = expected - std::mem::replace(&mut self.cleared[page as usize], expected);
-        self.rng.next_f64() < -(-since).exp_m1()
+        let cleared = &mut self.cleared[page as usize];
+        let set = self.rng.next_f64() < -(-(expected - *cleared)).exp_m1();
+        // A bit that was found not to be set had no touch until now, so it is as good as cleared now.
+        *cleared = if set { left(expected) } else { expected };
+        set
+    }
+}
+
+impl AccessedBits for Touches<'_> {
+    fn test_and_clear(&mut self, page: Page) -> bool {
+        self.draw(page, |expected| expected)
+    }
+
+    fn test(&mut self, page: Page) -> bool {
+        self.draw(page, |_| f64::NEG_INFINITY)
     }
 }

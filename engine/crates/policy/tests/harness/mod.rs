@@ -74,6 +74,10 @@ impl AccessedBits for Bits {
     fn test_and_clear(&mut self, page: Page) -> bool {
         std::mem::take(&mut self.0[page as usize])
     }
+
+    fn test(&mut self, page: Page) -> bool {
+        self.0[page as usize]
+    }
 }
 
 /// The truth as the test makes it: reads of each page per run and per second, and latencies.
