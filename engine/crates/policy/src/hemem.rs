@@ -39,8 +39,8 @@ use crate::page_list::{Links, NIL, PageList};
 use crate::rate_limit::RateLimit;
 use crate::registry::{PAGE_2M, PAGE_4K, System};
 use crate::{
-    Context, CopyMode, Event, Extent, Gauge, Migrated, MigrationMechanics, Nanos, Outcome, Overheads, Page, PageMap,
-    Placement, Policy, Sample, SamplerRequest, Topology,
+    Context, CopyMode, Event, Extent, Gauge, Heat, Migrated, MigrationMechanics, Nanos, Outcome, Overheads, Page,
+    PageMap, Placement, Policy, Sample, SamplerRequest, Takeover, Tier, Topology,
 };
 
 use counts::{Counts, FAST, HOT, LISTED, MIGRATING, QUEUED, Rings, UNMANAGED};
@@ -86,6 +86,8 @@ struct Hemem {
     starved_ticks: u64,
     failed_moves: u64,
     unmanaged_pages: u32,
+    /// Another policy places pages; this one only keeps count of them.
+    only_counts: bool,
 }
 
 impl Hemem {
@@ -120,6 +122,7 @@ impl Hemem {
             starved_ticks: 0,
             failed_moves: 0,
             unmanaged_pages: 0,
+            only_counts: false,
             config,
         }
     }
@@ -130,6 +133,9 @@ impl Hemem {
 
     /// New pages are cold: those in fast memory join the end of its cold list.
     fn admit(&mut self, pages: &dyn PageMap) {
+        if self.only_counts {
+            return self.arrived.clear();
+        }
         for range in std::mem::take(&mut self.arrived) {
             if self.cold_fast.is_empty() {
                 self.cold_since_alloc.push_back(range);
@@ -296,8 +302,66 @@ impl Hemem {
     }
 }
 
+/// The port of Colloid to HeMem takes a page's share of all counts for its access probability.
+impl Heat for Hemem {
+    fn probability(&self, page: Page) -> f64 {
+        let total = self.counts.total();
+        if total > 0.0 {
+            (f64::from(self.counts.count(page)) / total).min(1.0)
+        } else {
+            0.0
+        }
+    }
+
+    fn for_each(&self, tier: Tier, pages: &dyn PageMap, visit: &mut dyn FnMut(Page, f64) -> bool) {
+        for page in (0..self.counts.pages()).filter(|page| self.counts.count(*page) > 0) {
+            if pages.tier_of(page) == tier && !visit(page, self.probability(page)) {
+                return;
+            }
+        }
+    }
+
+    fn ceiling(&self) -> Option<f64> {
+        let total = self.counts.total();
+        (total > 0.0 && !self.config.sample_based_cooling).then(|| f64::from(self.config.cooling_threshold) / total)
+    }
+
+    fn manages(&self, page: Page) -> bool {
+        !self.counts.has(page, UNMANAGED)
+    }
+}
+
 impl Policy for Hemem {
     crate::saves_itself!();
+
+    fn hand_over(&mut self, taken: Takeover) -> bool {
+        self.only_counts = taken == Takeover::Placement;
+        if self.only_counts {
+            self.counts.keep_total();
+            self.rings.capacity = 0; // there is no policy thread left to serve them
+        }
+        self.only_counts
+    }
+
+    fn idle_knobs(&self) -> &'static [&'static str] {
+        &[
+            "read_hot_threshold",
+            "write_hot_threshold",
+            "cooling_pages",
+            "migration_period_ms",
+            "max_migration_rate_gib",
+            "hot_ring_reqs_threshold",
+            "cold_ring_reqs_threshold",
+            "rate_mode",
+            "cool_when_full",
+            "cool_in_place",
+            "ring_capacity",
+        ]
+    }
+
+    fn heat(&self) -> Option<&dyn Heat> {
+        Some(self)
+    }
 
     fn samplers(&self) -> Vec<SamplerRequest> {
         let mut samplers = vec![SamplerRequest {
@@ -340,7 +404,9 @@ impl Policy for Hemem {
             .map_or(0, |pages| self.topology.pages.min(*pages));
         let round_ns = walk(fast_pages) + walk(self.topology.pages);
         let spins = self.config.migration_period_ms == 0.0;
-        let policy_share = if spins {
+        let policy_share = if self.only_counts {
+            0.0
+        } else if spins {
             1.0
         } else {
             (round_ns / self.period_ns as f64).min(1.0)
@@ -415,6 +481,9 @@ impl Policy for Hemem {
     }
 
     fn on_wake(&mut self, cx: &mut Context<'_>) {
+        if self.only_counts {
+            return; // what the policy thread does, another policy does
+        }
         self.admit(cx.pages);
         if self.in_flight > 0 {
             return; // the thread is still copying; the last arrival sets the next wake-up
@@ -469,8 +538,10 @@ impl Policy for Hemem {
             ),
             ("failed_moves", "moves that found no space", self.failed_moves as f64),
         ]
+        .into_iter()
+        .filter(|(name, ..)| !self.only_counts || ["unmanaged_pages", "coolings"].contains(name))
         .map(|(name, meaning, value)| Gauge { name, meaning, value })
-        .into()
+        .collect()
     }
 }
 

@@ -9,7 +9,9 @@
 pub mod action;
 pub mod all_fast;
 pub mod all_slow;
+pub mod colloid;
 pub mod hemem;
+pub mod hosted;
 pub mod interleave;
 pub mod kernel_migration;
 pub mod knob;

@@ -295,6 +295,12 @@ pub trait Policy: Send {
         false
     }
 
+    /// Knobs that decide nothing any more once another policy places its pages
+    /// ([`Takeover::Placement`]); a composition does not have them.
+    fn idle_knobs(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// How hot pages are, for policies that hold this one.
     fn heat(&self) -> Option<&dyn Heat> {
         None

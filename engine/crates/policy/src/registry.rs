@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::knob::{self, Config, Knob, KnobError};
 use crate::nearest::nearest;
 use crate::policy::{Policy, Topology};
-use crate::{all_fast, all_slow, hemem, interleave, mru, notier, random_exchange};
+use crate::{all_fast, all_slow, colloid, hemem, interleave, mru, notier, random_exchange};
 
 /// Everything the rest of the project may know about a base system without running it.
 #[derive(Clone, Copy)]
@@ -46,6 +46,8 @@ pub struct Wrapper {
     /// Its knobs around `host`, with the defaults that are right there; their names start with its own
     /// name so that they never meet a host's.
     pub knobs: fn(host: &Composed) -> Vec<Knob>,
+    /// Knobs of `host` that decide nothing any more, which the composition does not have.
+    pub idles: fn(host: &Composed) -> &'static [&'static str],
     /// Whether it makes sense around `host` (built with defaults and thrown away afterwards); if not, why.
     pub accepts: fn(host: &mut dyn Policy) -> Result<(), &'static str>,
     /// Builds it around its host, which has its own config.
@@ -72,10 +74,10 @@ pub static SYSTEMS: &[System] = &[
 ];
 
 /// The wrappers, in the order in which they go around each other, the outermost first.
-pub static WRAPPERS: &[Wrapper] = &[];
+pub static WRAPPERS: &[Wrapper] = &[colloid::WRAPPER];
 
 /// The compositions that papers evaluate; any other sensible one is found by its name as well.
-pub static COMPOSITIONS: &[&str] = &[];
+pub static COMPOSITIONS: &[&str] = &["colloid+hemem"];
 
 /// A base system with the wrappers around it; what a system's name stands for.
 #[derive(Clone)]
@@ -135,8 +137,11 @@ impl Composed {
     #[must_use]
     pub fn knobs(&self) -> Vec<Knob> {
         let places = 0..self.wrappers.len();
-        let wrappers = places.flat_map(|place| (self.wrappers[place].knobs)(&self.host_of(place)));
-        wrappers.chain((self.base.knobs)()).collect()
+        let of_wrapper = |place: usize| (self.wrappers[place].knobs)(&self.host_of(place));
+        let idle = |place: usize| (self.wrappers[place].idles)(&self.host_of(place));
+        let idle: Vec<&str> = places.clone().flat_map(idle).copied().collect();
+        let knobs = places.flat_map(of_wrapper).chain((self.base.knobs)());
+        knobs.filter(|knob| !idle.contains(&knob.name)).collect()
     }
 
     /// The policy with defaults on the smallest machine there is, to ask it what it can do.

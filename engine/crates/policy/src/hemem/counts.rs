@@ -56,6 +56,13 @@ fn halved(word: u32, times: u32) -> u32 {
     ((word & COUNTS) >> times) & (0x01_01_01 * (0xff >> times))
 }
 
+/// What counts that were last halved `halvings` times ago still make up of a total that was halved
+/// with them: unlike the counts themselves, without what halving cuts off.
+#[inline]
+fn share_of(counts: u32, halvings: u32) -> f64 {
+    f64::from(sum(counts)) * 0.5f64.powi(halvings.min(64) as i32)
+}
+
 /// Counts and flags of every page.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Counts {
@@ -66,6 +73,14 @@ pub(super) struct Counts {
     /// A count above this halves all counts; out of reach with `sample_based_cooling`.
     cooling_threshold: u32,
     stores: bool,
+    /// Sum of all counts, halvings applied, if somebody wants to know.
+    total: Option<f64>,
+}
+
+/// The three counts of a word as one.
+#[inline]
+fn sum(counts: u32) -> u32 {
+    (counts & 0xff) + ((counts >> 8) & 0xff) + ((counts >> 16) & 0xff)
 }
 
 impl Counts {
@@ -84,7 +99,29 @@ impl Counts {
                 u32::MAX
             },
             stores: config.use_store_samples,
+            total: None,
         }
+    }
+
+    /// Keeps the sum of all counts from now on; to be called before anything is counted.
+    pub fn keep_total(&mut self) {
+        self.total = Some(0.0);
+    }
+
+    /// Sum of all counts, 0 unless it is kept.
+    pub fn total(&self) -> f64 {
+        self.total.unwrap_or(0.0)
+    }
+
+    /// The counts of a page in sum, all halvings applied.
+    pub fn count(&self, page: Page) -> u32 {
+        let state = self.states[page as usize];
+        sum(halved(state as u32, self.clock - (state >> 32) as u32))
+    }
+
+    /// Number of pages.
+    pub fn pages(&self) -> Page {
+        self.states.len() as Page
     }
 
     pub fn has(&self, page: Page, flag: u32) -> bool {
@@ -102,6 +139,10 @@ impl Counts {
 
     /// Forgets everything about a page but whether it moves.
     pub fn forget(&mut self, page: Page) {
+        let state = self.states[page as usize];
+        if let Some(total) = &mut self.total {
+            *total -= share_of(state as u32, self.clock - (state >> 32) as u32);
+        }
         self.states[page as usize] &= u64::from(MIGRATING);
     }
 
@@ -125,10 +166,21 @@ impl Counts {
     /// Halves all counts, each when it is next looked at.
     pub fn halve(&mut self) {
         self.clock += 1;
+        self.total = self.total.map(|total| total / 2.0);
     }
 
     /// Counts a batch of samples: the hottest loop of a trial.
     pub fn observe(&mut self, samples: &[Sample], rings: &mut Rings) {
+        match self.total {
+            None => self.count_up::<false>(samples, rings, &mut 0.0),
+            Some(mut total) => {
+                self.count_up::<true>(samples, rings, &mut total);
+                self.total = Some(total);
+            }
+        }
+    }
+
+    fn count_up<const TOTAL: bool>(&mut self, samples: &[Sample], rings: &mut Rings, total: &mut f64) {
         let (states, thresholds) = (self.states.as_mut_slice(), self.thresholds);
         let mut clock = self.clock;
         for block in samples.chunks(BLOCK) {
@@ -142,6 +194,9 @@ impl Counts {
                 let store = u32::from(sample.event == Event::Store);
                 if word & UNMANAGED != 0 || (store == 1 && !self.stores) {
                     continue;
+                }
+                if TOTAL {
+                    *total -= share_of(word, clock - halvings_seen);
                 }
                 // The count's first bit, without a branch: which event comes next nobody can predict.
                 let shift = (store << 4) | ((u32::from(sample.tier != 0) << 3) & !(store << 3));
@@ -159,8 +214,14 @@ impl Counts {
                 }
                 word = (word & !COUNTS) | halved(word, clock - halvings_seen);
                 *state = u64::from(word) | (u64::from(clock) << 32);
+                if TOTAL {
+                    *total += f64::from(sum(word));
+                }
                 if (word >> shift) & 0xff > self.cooling_threshold {
                     clock += 1;
+                    if TOTAL {
+                        *total /= 2.0;
+                    }
                 }
             }
         }
