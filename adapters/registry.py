@@ -6,6 +6,7 @@ from tiertune import engine
 from tiertune.adapters.base import Adapter, AdapterError
 from tiertune.adapters.baseline import BaselineAdapter
 from tiertune.adapters.hemem import HememAdapter
+from tiertune.adapters.layered import LayeredAdapter
 
 ADAPTERS: dict[str, type[Adapter]] = {
     "hemem": HememAdapter,
@@ -19,8 +20,13 @@ ADAPTERS: dict[str, type[Adapter]] = {
 
 
 def adapter_for(system: str) -> Adapter:
-    """The adapter of engine system `system`; raises `EngineError` for an unknown system."""
+    """The adapter of engine system `system`; raises `EngineError` for an unknown system.
+
+    A composition needs no entry: the adapter of its host is wrapped.
+    """
     name = engine.system(system).name
+    if "+" in name:
+        return LayeredAdapter(name, adapter_for(name.rpartition("+")[2]))
     if name not in ADAPTERS:
         raise AdapterError(f"system '{name}' has no adapter yet; add it to adapters/registry.py")
     return ADAPTERS[name](name)

@@ -20,16 +20,13 @@ Broken = Iterator[tuple[Place, str]]
 
 def mistakes_against_engine(space: Space) -> Broken:
     """Where and what, for everything in `space` that the engine does not declare like that."""
-    from tiertune.engine import systems
+    from tiertune.engine import EngineError, system
 
-    known = {info.name: info for info in systems()}
-    if space.system not in known:
-        yield (
-            ("system",),
-            f"there is no system '{space.system}'; did you mean '{nearest(space.system, known)}'?",
-        )
+    try:
+        declared = {knob.name: knob for knob in system(space.system).knobs}
+    except EngineError as error:
+        yield ("system",), str(error)
         return
-    declared = {knob.name: knob for knob in known[space.system].knobs}
     for name, narrowed in space.knobs.items():
         if name not in declared:
             near = nearest(name, declared)

@@ -26,8 +26,9 @@ What can be written into the five kinds of files. This page is made from the sch
 (`make golden` rewrites it); `tiertune schema KIND` prints a schema for editors.
 
 Sizes are written `64GiB`, `13.75MiB`, `96GB` or as a whole number of bytes. Names have lower-case letters,
-digits, dots and single dashes. A file is named in another one, or on the command line, by name (looked for in
-the folder of its kind, first in the current directory, then among the packaged files) or by path.
+digits, dots and single dashes or plus signs. A file is named in another one, or on the command line, by name
+(looked for in the folder of its kind, first in the current directory, then among the packaged files) or by
+path.
 """
 
 

@@ -28,15 +28,15 @@ def _ratio(value: object) -> str:
 
 def _name(value: object) -> object:
     if isinstance(value, str) and not _NAME.fullmatch(value):
-        hint = re.sub(r"[^a-z0-9.]+", "-", value.lower()).strip("-.")[:64].rstrip("-.")
+        hint = re.sub(r"[^a-z0-9.+]+", "-", value.lower()).strip("-+.")[:64].rstrip("-+.")
         raise sentence(
-            "is not a name: lower-case letters, digits, dots and single dashes, at most 64"
+            "is not a name: lower-case letters, digits, dots and single dashes or plus signs, at most 64"
             + (f"; the nearest valid name is '{hint}'" if hint else "")
         )
     return value
 
 
-_NAME = re.compile(r"(?=.{1,64}$)[a-z0-9.]+(-[a-z0-9.]+)*")
+_NAME = re.compile(r"(?=.{1,64}$)[a-z0-9.]+([-+][a-z0-9.]+)*")
 
 Text = Annotated[str, Strict(), StringConstraints(min_length=1)]
 Integer = Annotated[int, Strict()]
