@@ -6,10 +6,14 @@ from tiertune import engine
 from tiertune.adapters.base import Adapter, AdapterError
 from tiertune.adapters.baseline import BaselineAdapter
 from tiertune.adapters.hemem import HememAdapter
+from tiertune.adapters.kernel import KernelAdapter
 from tiertune.adapters.layered import LayeredAdapter
 
 ADAPTERS: dict[str, type[Adapter]] = {
     "hemem": HememAdapter,
+    "tpp": KernelAdapter,
+    "nbt": KernelAdapter,
+    "autonuma": KernelAdapter,
     "mru": BaselineAdapter,
     "random": BaselineAdapter,
     "interleave": BaselineAdapter,

@@ -11,6 +11,18 @@ class TestHemem(AdapterContract):
     system = "hemem"
 
 
+class TestTpp(AdapterContract):
+    system = "tpp"
+
+
+class TestNbt(AdapterContract):
+    system = "nbt"
+
+
+class TestAutonuma(AdapterContract):
+    system = "autonuma"
+
+
 class TestMru(AdapterContract):
     system = "mru"
 

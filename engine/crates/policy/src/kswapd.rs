@@ -74,10 +74,8 @@ impl Kswapd {
     }
 
     /// A hopeless kswapd tries again after so long (TPP).
-    #[must_use]
-    pub fn retry_after_ns(mut self, after_ns: Nanos) -> Self {
+    pub fn retry_after_ns(&mut self, after_ns: Nanos) {
         self.retry_after_ns = Some(after_ns);
-        self
     }
 
     /// Failed runs are forgotten (Alto's switch for NUMA balancing, Colloid's helper).

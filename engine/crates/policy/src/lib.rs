@@ -9,9 +9,11 @@
 pub mod action;
 pub mod all_fast;
 pub mod all_slow;
+pub mod autonuma;
 pub mod colloid;
 pub mod hemem;
 pub mod hosted;
+pub mod hot_threshold;
 pub mod interleave;
 pub mod kernel_migration;
 pub mod knob;
@@ -19,6 +21,7 @@ pub mod kswapd;
 pub mod lru;
 pub mod mover;
 pub mod mru;
+pub mod nbt;
 pub mod nearest;
 pub mod notier;
 pub mod numa_balancing;
@@ -32,6 +35,7 @@ pub mod random_exchange;
 pub mod rate_limit;
 pub mod registry;
 pub mod signal;
+pub mod tpp;
 pub mod watermarks;
 
 pub use action::*;

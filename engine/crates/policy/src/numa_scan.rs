@@ -38,7 +38,7 @@ const PERIOD_SLOTS: u64 = 10;
 const PERIOD_THRESHOLD: u64 = 7;
 
 /// The knobs of the scanner, as every system that has it declares them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScanPace {
     /// Time before the first scan.
     pub delay_ms: u32,
@@ -48,6 +48,8 @@ pub struct ScanPace {
     pub period_max_ms: u32,
     /// Memory marked per period.
     pub size_mb: u32,
+    /// What that is multiplied by, for workloads smaller than the original ones; 1 for none.
+    pub footprint_scale: f64,
 }
 
 /// What faults said since the period was adapted last.
@@ -71,6 +73,8 @@ pub struct NumaScan {
     pace: ScanPace,
     window_pages: u32,
     all_tiers: bool,
+    /// How much wider than usual scans are, for an outer policy that leaves pages out.
+    wider: f64,
     present: PageBits,
     fast: PageBits,
     armed: PageBits,
@@ -91,12 +95,14 @@ impl NumaScan {
     #[must_use]
     pub fn new(pace: ScanPace, all_tiers: bool, topology: &Topology) -> Self {
         let pages = topology.pages;
-        let window_pages = topology.pages_in(u64::from(pace.size_mb) << 20).max(1);
+        let window_bytes = (u64::from(pace.size_mb) << 20) as f64 * pace.footprint_scale;
+        let window_pages = topology.pages_in(window_bytes as u64).max(1);
         Self {
             next_at: Nanos::from(pace.delay_ms) * 1_000_000,
             pace,
             window_pages,
             all_tiers,
+            wider: 1.0,
             present: PageBits::new(pages),
             fast: PageBits::new(pages),
             armed: PageBits::new(pages),
@@ -113,6 +119,11 @@ impl NumaScan {
     /// From now on pages of fast memory are marked too.
     pub fn mark_all_tiers(&mut self) {
         self.all_tiers = true;
+    }
+
+    /// From now on scans cover `factor` times as much, as an outer policy leaves the rest of it unmarked.
+    pub fn widen(&mut self, factor: f64) {
+        self.wider = factor.max(1.0);
     }
 
     /// Pages that have been placed, all in one tier.
@@ -245,7 +256,8 @@ impl NumaScan {
         if self.cursor >= self.end {
             self.cursor = 0;
         }
-        let (mut to_mark, mut to_walk) = (self.window_pages, self.window_pages.saturating_mul(WALK_FACTOR));
+        let mut to_mark = (f64::from(self.window_pages) * self.wider) as u32;
+        let mut to_walk = to_mark.saturating_mul(WALK_FACTOR);
         let (mut walked, mut marked) = (0u32, 0u32);
         while to_mark > 0 && to_walk > 0 && self.cursor < self.end {
             let length = to_mark.min(to_walk).min(self.end - self.cursor);
@@ -263,7 +275,9 @@ impl NumaScan {
         }
         self.armed_pages += u64::from(marked);
         let flush_ns = if marked > 0 { FLUSH_NS } else { 0.0 };
-        f64::from(marked) * ENTRY_MARKED_NS + f64::from(walked - marked) * ENTRY_PASSED_NS + flush_ns
+        // What an outer policy leaves out of a wider scan is passed, not marked.
+        let marked = f64::from(marked) / self.wider;
+        marked * ENTRY_MARKED_NS + (f64::from(walked) - marked) * ENTRY_PASSED_NS + flush_ns
     }
 
     /// Marks what is eligible in a stretch; how many pages were not marked before. Those that were are asked for

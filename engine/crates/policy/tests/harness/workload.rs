@@ -2,7 +2,7 @@
 //! moves, over a cold background, beside an allocation too small for some to manage.
 
 use tiertune_policy::registry::{self, PAGE_2M};
-use tiertune_policy::{Config, CounterRng, Event, Gauge, Nanos, Page, Tier, Topology};
+use tiertune_policy::{Config, CounterRng, Event, Gauge, Nanos, Page, PageMap, Tier, Topology};
 
 use super::{Driver, Entry, MS};
 
@@ -11,6 +11,8 @@ const HOT_PAGES: u32 = 600;
 const FAST_PAGES: u32 = 200;
 const FREE_FAST_PAGES: i64 = 20;
 const BATCH_NS: Nanos = 5 * MS;
+/// The same for policies with hint faults.
+const SLOW_BATCH_NS: Nanos = 40 * MS;
 const BATCHES: u64 = 240;
 /// Batches between two moves of the hot set.
 const PHASE_BATCHES: u64 = 80;
@@ -19,6 +21,9 @@ const MAX_SAMPLES_PER_BATCH: u64 = 20_000;
 /// Pages of an allocation that comes late and goes early.
 const LATE_PAGES: u32 = 32;
 const LATE_BATCHES: std::ops::Range<u64> = 100..200;
+/// Somebody else takes all room in slow memory for so long, right after that allocation, where reclaim is
+/// to be seen to fail.
+const FULL_BATCHES: std::ops::Range<u64> = 100..135;
 /// Cold pages that are touched in a batch, beside the hot set.
 const COLD_TOUCHES: u64 = 200;
 /// Batches after which a daemon is restarted.
@@ -71,8 +76,11 @@ fn observe(system: &str, config: &Config, page_bytes: u64, tiers: usize, restart
     let needs = driver.policy.needs();
     let mut rng = CounterRng::new(7, &[]);
     let mut swept = 0;
+    let mut occupied: Vec<i64> = Vec::new();
+    // Scanners of page tables begin after a second and come by again a second later.
+    let batch_ns = if needs.hint_faults { SLOW_BATCH_NS } else { BATCH_NS };
     for batch in 0..BATCHES {
-        driver.run_until(batch * BATCH_NS);
+        driver.run_until(batch * batch_ns);
         if restarts.contains(&batch) {
             let mut fresh = registry::build(system, config, &topology).expect("it was built before");
             fresh
@@ -85,6 +93,23 @@ fn observe(system: &str, config: &Config, page_bytes: u64, tiers: usize, restart
             driver.alloc(late, LATE_PAGES);
         } else if batch == LATE_BATCHES.end {
             driver.free(late);
+        }
+        if needs.hint_faults && needs.accessed_bits {
+            if batch == FULL_BATCHES.start {
+                occupied = (0..tiers as Tier)
+                    .map(|tier| i64::from(driver.pages.free_pages(tier)))
+                    .collect();
+                occupied[0] = 0;
+                occupied
+                    .iter()
+                    .zip(0..)
+                    .for_each(|(pages, tier)| driver.occupy(tier, *pages));
+            } else if batch == FULL_BATCHES.end {
+                occupied
+                    .iter()
+                    .zip(0..)
+                    .for_each(|(pages, tier)| driver.occupy(tier, -pages));
+            }
         }
         let phase = (batch / PHASE_BATCHES) as u32;
         let hot_start = SMALL_PAGES + (late - SMALL_PAGES - HOT_PAGES) / 2 * ((1 + phase) % 3);
@@ -120,7 +145,7 @@ fn observe(system: &str, config: &Config, page_bytes: u64, tiers: usize, restart
         }
         count(&mut driver, phase, hot_start..hot_start + HOT_PAGES);
     }
-    driver.run_until(BATCHES * BATCH_NS);
+    driver.run_until(BATCHES * batch_ns);
     let policy = &driver.policy;
     let declared = format!(
         "{:?} {:?} {:?} {needs:?}",

@@ -1,0 +1,188 @@
+"""Systems that are Linux kernels: knobs as sysctls, debugfs and sysfs files, in the units that those have."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tiertune.adapters.base import Adapter, AdapterError, Config, NativeKnob, Value
+from tiertune.nearest import nearest
+
+BALANCING = "/sys/kernel/debug/sched/numa_balancing/"
+DEMOTION = "/sys/kernel/mm/numa/demotion_enabled"
+MODE = "kernel.numa_balancing"
+PERIOD_MIN, PERIOD_RATIO, PERIOD_MAX = "scan_period_min_ms", "scan_period_ratio", "scan_period_max_ms"
+
+SYSCTL = re.compile(r"^sysctl -w ([\w.]+)=(\S+)$")
+ECHO = re.compile(r"^echo (\S+) > (\S+)$")
+REMARK = re.compile(r"^# tiertune: (\w+) = (.+)$")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where a knob is set: a sysctl, or a file when `name` is a path; `words` gives the native word of each
+    value of a choice or switch."""
+
+    name: str
+    unit: str = ""
+    words: Mapping[Value, int | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel: what it is, the settings of its knobs, and what must be set beside them."""
+
+    title: str
+    settings: Mapping[str, Setting]
+    fixed: Mapping[str, int] = field(default_factory=dict)
+
+
+SCANNER: dict[str, Setting] = {
+    PERIOD_MIN: Setting(BALANCING + PERIOD_MIN, "ms"),
+    PERIOD_RATIO: Setting(BALANCING + PERIOD_MAX, "ms"),
+    "scan_size_mb": Setting(BALANCING + "scan_size_mb", "MB"),
+    "scan_delay_ms": Setting(BALANCING + "scan_delay_ms", "ms"),
+}
+SWITCH: Mapping[Value, int | str] = {True: "true", False: "false"}
+DEMOTION_ENABLED = Setting(DEMOTION, words=SWITCH)
+
+KERNELS: dict[str, Kernel] = {
+    "tpp": Kernel(
+        "TPP, a patched Linux",
+        {
+            "numa_balancing_mode": Setting(MODE),
+            "demote_scale_factor": Setting("vm.demote_scale_factor", "1/10000"),
+            **SCANNER,
+            "demotion_enabled": DEMOTION_ENABLED,
+        },
+    ),
+    "nbt": Kernel(
+        "Linux with NUMA balancing in memory-tiering mode",
+        {
+            **SCANNER,
+            "hot_threshold_ms": Setting(BALANCING + "hot_threshold_ms", "ms"),
+            "promote_rate_limit_mbps": Setting("kernel.numa_balancing_promote_rate_limit_MBps", "MB/s"),
+            "watermark_scale_factor": Setting("vm.watermark_scale_factor", "1/10000"),
+            "demotion_enabled": DEMOTION_ENABLED,
+        },
+        {MODE: 2},
+    ),
+    "autonuma": Kernel(
+        "Linux with NUMA balancing, or the tiering-0.8 kernel",
+        {
+            "variant": Setting(MODE, words={"autonuma": 1, "tiering-0.8": 2}),
+            **SCANNER,
+            "hot_threshold_ms": Setting(BALANCING + "hot_threshold_ms", "ms"),
+            "rate_limit_mbps": Setting("kernel.numa_balancing_rate_limit_mbps", "MB/s"),
+        },
+    ),
+}
+
+
+class KernelAdapter(Adapter):
+    """Adapter of a system that is configured through sysctls and files of a running kernel.
+
+    `scan_period_ratio` is written as the maximum that the kernel takes, the ratio times the minimum. Knobs that
+    are constants of the kernel's code become remarks, so that the block alone restores the whole config.
+    """
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel of this system."""
+        return KERNELS[self.system]
+
+    def native_knob(self, knob: str) -> NativeKnob | None:
+        """The sysctl or file of `knob`, None for a constant of the kernel's code."""
+        setting = self.kernel.settings.get(knob)
+        return NativeKnob(setting.name, setting.unit) if setting else None
+
+    def to_native(self, config: Mapping[str, Value]) -> dict[str, Value]:
+        """Sysctls and files by name, then the knobs without a setting under their own names."""
+        resolved = self.resolve(config)
+        native: dict[str, Value] = {}
+        for knob, setting in self.kernel.settings.items():
+            value = resolved[knob]
+            if knob == PERIOD_RATIO:
+                value = _whole(knob, value) * _whole(PERIOD_MIN, resolved[PERIOD_MIN])
+            native[setting.name] = setting.words.get(value, value) if setting.words else value
+        native.update({knob: value for knob, value in resolved.items() if knob not in self.kernel.settings})
+        return native
+
+    def from_native(self, native: Mapping[str, Value]) -> Config:
+        """The config behind the settings; a maximum period without the minimum is taken over the default."""
+        knob_of = {setting.name: knob for knob, setting in self.kernel.settings.items()}
+        declared = [knob.name for knob in self.info.knobs]
+        config: Config = {}
+        for name, value in native.items():
+            knob = knob_of.get(name, name)
+            if knob not in declared or (name not in knob_of and knob in self.kernel.settings):
+                near = nearest(name, [*knob_of, *declared])
+                raise AdapterError(f"{self.system} has no setting '{name}'; did you mean '{near}'?")
+            setting = self.kernel.settings.get(knob)
+            config[knob] = _value_of(setting, value) if setting and setting.words else value
+        if PERIOD_RATIO in config:
+            longest = _whole(PERIOD_MAX, config[PERIOD_RATIO])
+            shortest = _whole(PERIOD_MIN, config.get(PERIOD_MIN, self.resolve({})[PERIOD_MIN]))
+            config[PERIOD_RATIO] = self._ratio(longest, shortest)
+        return config
+
+    def native_block(self, config: Mapping[str, Value]) -> str:
+        """Shell commands for root, then remarks for what is in the kernel's code."""
+        native = self.to_native(config)
+        lines = [f"# {self.kernel.title}: as root, with debugfs mounted."]
+        names = [setting.name for setting in self.kernel.settings.values()]
+        commands = [*self.kernel.fixed.items(), *((name, native[name]) for name in names)]
+        lines += [
+            f"echo {value} > {name}" if name.startswith("/") else f"sysctl -w {name}={value}"
+            for name, value in commands
+        ]
+        remarks = {name: value for name, value in native.items() if name not in names}
+        if remarks:
+            lines.append("# In the kernel's code, not settable; as tiertune ran it:")
+        lines += [f"# tiertune: {name} = {json.dumps(value)}" for name, value in remarks.items()]
+        return "\n".join(lines) + "\n"
+
+    def from_block(self, text: str) -> Config:
+        """Reads a block; settings of other parts of the kernel are left alone."""
+        names = {setting.name for setting in self.kernel.settings.values()}
+        native: dict[str, Value] = {}
+        for line in map(str.strip, text.splitlines()):
+            sysctl, echo, remark = SYSCTL.match(line), ECHO.match(line), REMARK.match(line)
+            if sysctl and sysctl[1] in names:
+                native[sysctl[1]] = _read(sysctl[2])
+            elif echo and echo[2] in names:
+                native[echo[2]] = _read(echo[1])
+            elif remark:
+                try:
+                    native[remark[1]] = json.loads(remark[2])
+                except json.JSONDecodeError as error:
+                    raise AdapterError(f"'{remark[2]}' is no value for '{remark[1]}'") from error
+            elif line and not (line.startswith("#") or sysctl or echo):
+                raise AdapterError(f"'{line}' is neither `sysctl -w NAME=VALUE` nor `echo VALUE > FILE`")
+        return self.from_native(native)
+
+    def _ratio(self, longest: int, shortest: int) -> int:
+        """The whole ratio nearest to `longest` over `shortest` that the knob takes."""
+        declared = next(knob for knob in self.info.knobs if knob.name == PERIOD_RATIO)
+        low, high = int(declared.min or 1), int(declared.max or 1)
+        return min(max(round(longest / max(shortest, 1)), low), high)
+
+
+def _whole(name: str, value: Value) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+        raise AdapterError(f"{name} takes a whole number, not {value!r}")
+    return int(value)
+
+
+def _value_of(setting: Setting, word: Value) -> Value:
+    for value, native in setting.words.items():
+        if str(native) == str(word):
+            return value
+    words = ", ".join(str(native) for native in setting.words.values())
+    raise AdapterError(f"{setting.name} is one of {words}, not {word!r}")
+
+
+def _read(text: str) -> Value:
+    return int(text) if text.lstrip("-").isdigit() else text

@@ -1,0 +1,62 @@
+"""Kernel systems: sysctls, debugfs files, and what is in their code only."""
+
+from __future__ import annotations
+
+import pytest
+
+from tiertune.adapters.base import AdapterError
+from tiertune.adapters.registry import adapter_for
+
+TPP, NBT, AUTONUMA = adapter_for("tpp"), adapter_for("nbt"), adapter_for("autonuma")
+
+
+def test_knobs_go_where_the_kernel_has_them() -> None:
+    assert TPP.native_block({"demote_scale_factor": 1000, "scan_size_mb": 512}) == """\
+# TPP, a patched Linux: as root, with debugfs mounted.
+sysctl -w kernel.numa_balancing=3
+sysctl -w vm.demote_scale_factor=1000
+echo 1000 > /sys/kernel/debug/sched/numa_balancing/scan_period_min_ms
+echo 60000 > /sys/kernel/debug/sched/numa_balancing/scan_period_max_ms
+echo 512 > /sys/kernel/debug/sched/numa_balancing/scan_size_mb
+echo 1000 > /sys/kernel/debug/sched/numa_balancing/scan_delay_ms
+echo true > /sys/kernel/mm/numa/demotion_enabled
+# In the kernel's code, not settable; as tiertune ran it:
+# tiertune: faults_to_promote = 2
+# tiertune: footprint_scale = 1.0
+# tiertune: kswapd_retry_ms = 10000
+# tiertune: poison_demoted = true
+# tiertune: promote_active_only = true
+"""
+
+
+def test_the_longest_period_is_the_ratio_times_the_shortest() -> None:
+    native = NBT.to_native({"scan_period_min_ms": 250, "scan_period_ratio": 8})
+    assert native["/sys/kernel/debug/sched/numa_balancing/scan_period_max_ms"] == 2000
+    assert NBT.from_native(native)["scan_period_ratio"] == 8
+
+
+def test_settings_of_a_running_kernel_are_read_and_foreign_ones_left_alone() -> None:
+    block = """\
+# from a machine
+sysctl -w kernel.numa_balancing=2
+sysctl -w vm.swappiness=60
+sysctl -w kernel.numa_balancing_promote_rate_limit_MBps=2048
+echo 5000 > /sys/kernel/debug/sched/numa_balancing/scan_period_max_ms
+echo 1 > /sys/kernel/mm/ksm/run
+"""
+    assert NBT.from_block(block) == {"promote_rate_limit_mbps": 2048, "scan_period_ratio": 5}
+
+
+@pytest.mark.parametrize(("variant", "mode"), [("autonuma", 1), ("tiering-0.8", 2)])
+def test_the_variant_is_the_mode(variant: str, mode: int) -> None:
+    assert AUTONUMA.to_native({"variant": variant})["kernel.numa_balancing"] == mode
+    assert AUTONUMA.from_native({"kernel.numa_balancing": mode}) == {"variant": variant}
+
+
+def test_mistakes_are_refused_in_words() -> None:
+    with pytest.raises(AdapterError, match="one of 1, 2, not 7"):
+        AUTONUMA.from_native({"kernel.numa_balancing": 7})
+    with pytest.raises(AdapterError, match="neither"):
+        NBT.from_block("numactl --hardware\n")
+    with pytest.raises(AdapterError, match=r"scan_period_max_ms takes a whole number, not 'long'"):
+        NBT.from_block("echo long > /sys/kernel/debug/sched/numa_balancing/scan_period_max_ms\n")
