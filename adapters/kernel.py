@@ -84,8 +84,8 @@ KERNELS: dict[str, Kernel] = {
 class KernelAdapter(Adapter):
     """Adapter of a system that is configured through sysctls and files of a running kernel.
 
-    `scan_period_ratio` is written as the maximum that the kernel takes, the ratio times the minimum. Knobs that
-    are constants of the kernel's code become remarks, so that the block alone restores the whole config.
+    `scan_period_ratio` is written as the maximum that the kernel takes, the ratio times the minimum. Knobs
+    that are constants of the kernel's code become remarks, so that the block alone restores the config.
     """
 
     @property

@@ -11,7 +11,9 @@ TPP, NBT, AUTONUMA = adapter_for("tpp"), adapter_for("nbt"), adapter_for("autonu
 
 
 def test_knobs_go_where_the_kernel_has_them() -> None:
-    assert TPP.native_block({"demote_scale_factor": 1000, "scan_size_mb": 512}) == """\
+    assert (
+        TPP.native_block({"demote_scale_factor": 1000, "scan_size_mb": 512})
+        == """\
 # TPP, a patched Linux: as root, with debugfs mounted.
 sysctl -w kernel.numa_balancing=3
 sysctl -w vm.demote_scale_factor=1000
@@ -27,6 +29,7 @@ echo true > /sys/kernel/mm/numa/demotion_enabled
 # tiertune: poison_demoted = true
 # tiertune: promote_active_only = true
 """
+    )
 
 
 def test_the_longest_period_is_the_ratio_times_the_shortest() -> None:

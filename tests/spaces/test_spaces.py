@@ -15,6 +15,17 @@ from tiertune.spaces.configspace import config_of, to_configspace
 from tiertune.spaces.definition import Space, load_space
 
 FULL = ROOT / "tests/configs/good/space/full.yaml"
+SHIPPED = [
+    "hemem",
+    "tpp",
+    "nbt",
+    "autonuma",
+    "mru",
+    "random",
+    "interleave",
+    "colloid+hemem",
+]
+"""Spaces with the name of a system, which search all that can be tuned there."""
 
 
 @pytest.mark.parametrize("name", names("spaces"))
@@ -34,7 +45,7 @@ def test_hemem_space_has_all_ten_tunable_knobs_over_their_declared_ranges() -> N
         assert axis.default == declared.default
 
 
-@pytest.mark.parametrize("name", ["hemem", "mru", "random", "interleave", "colloid+hemem"])
+@pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_spaces_search_all_that_can_be_tuned(name: str) -> None:
     tunable = {knob.name for knob in system(name).knobs if knob.tunable}
     assert {axis.name for axis in load_space(name).axes()} == tunable
@@ -47,7 +58,7 @@ def test_default_configuration_is_the_declared_one() -> None:
     assert config_of(space, configspace.get_default_configuration()) == declared
 
 
-@pytest.mark.parametrize("path", ["hemem", "mru", "random", "interleave", "colloid+hemem", str(FULL)])
+@pytest.mark.parametrize("path", [*SHIPPED, str(FULL)])
 def test_samples_are_plain_valid_and_read_back(path: str) -> None:
     """ConfigSpace hands out numpy scalars and `numpy.str_`; json and the journal take neither."""
     space = load_space(path)
