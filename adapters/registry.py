@@ -8,12 +8,14 @@ from tiertune.adapters.baseline import BaselineAdapter
 from tiertune.adapters.hemem import HememAdapter
 from tiertune.adapters.kernel import KernelAdapter
 from tiertune.adapters.layered import LayeredAdapter
+from tiertune.adapters.pact import PactAdapter
 
 ADAPTERS: dict[str, type[Adapter]] = {
     "hemem": HememAdapter,
     "tpp": KernelAdapter,
     "nbt": KernelAdapter,
     "autonuma": KernelAdapter,
+    "pact": PactAdapter,
     "mru": BaselineAdapter,
     "random": BaselineAdapter,
     "interleave": BaselineAdapter,

@@ -23,6 +23,10 @@ class TestAutonuma(AdapterContract):
     system = "autonuma"
 
 
+class TestPact(AdapterContract):
+    system = "pact"
+
+
 class TestMru(AdapterContract):
     system = "mru"
 

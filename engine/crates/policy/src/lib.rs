@@ -26,6 +26,7 @@ pub mod nearest;
 pub mod notier;
 pub mod numa_balancing;
 pub mod numa_scan;
+pub mod pact;
 pub mod page_bits;
 pub mod page_list;
 pub mod placement;

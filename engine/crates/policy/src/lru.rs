@@ -277,6 +277,15 @@ impl Lru {
         fast.inactive.front()
     }
 
+    /// Takes the oldest inactive page of fast memory off its list, accessed or not.
+    pub fn take_oldest(&mut self) -> Option<Page> {
+        let page = self.oldest_inactive();
+        (page != NIL).then(|| {
+            self.isolate(page);
+            page
+        })
+    }
+
     /// Judges the oldest inactive page of fast memory by its accessed bit.
     pub fn judge_oldest(&mut self, accessed: &mut dyn AccessedBits) -> Verdict {
         let page = self.oldest_inactive();

@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::knob::{self, Config, Knob, KnobError};
 use crate::nearest::nearest;
 use crate::policy::{Policy, Topology};
-use crate::{all_fast, all_slow, autonuma, colloid, hemem, interleave, mru, nbt, notier, random_exchange, tpp};
+use crate::{all_fast, all_slow, autonuma, colloid, hemem, interleave, mru, nbt, notier, pact, random_exchange, tpp};
 
 /// Everything the rest of the project may know about a base system without running it.
 #[derive(Clone, Copy)]
@@ -65,6 +65,7 @@ pub const PAGE_2M: u64 = 2 << 20;
 /// The base systems.
 pub static SYSTEMS: &[System] = &[
     hemem::SYSTEM,
+    pact::SYSTEM,
     tpp::SYSTEM,
     nbt::SYSTEM,
     autonuma::SYSTEM,

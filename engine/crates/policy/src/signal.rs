@@ -10,6 +10,9 @@ pub enum Event {
     LoadMiss,
     /// A retired store, cache hits included.
     Store,
+    /// A demand load that missed the last-level cache and was served by another tier than the first (loads
+    /// from remote memory have an event of their own).
+    SlowLoadMiss,
 }
 
 /// One hardware sample.

@@ -538,6 +538,7 @@ impl<'w> Fast<'w> {
         counted: &mut Vec<Counted>,
     ) {
         let group = &phase.groups[g];
+        let tiers = self.machine.tiers.len();
         for counters in &mut self.counters {
             let event = counters.request.event;
             let visible: Vec<f64> = group
@@ -545,10 +546,12 @@ impl<'w> Fast<'w> {
                 .clone()
                 .map(|s| {
                     let stream = &phase.streams[s];
-                    if is_store(event) {
-                        stream.stores_per_op
-                    } else {
-                        stream.reads_per_op * progress.miss[s] * (1.0 - stream.prefetched_share)
+                    let misses = stream.reads_per_op * progress.miss[s] * (1.0 - stream.prefetched_share);
+                    let shares = &progress.mass[s * tiers..(s + 1) * tiers];
+                    match event {
+                        Event::Store => stream.stores_per_op,
+                        Event::LoadMiss => misses,
+                        Event::SlowLoadMiss => misses * slow_share(shares),
                     }
                 })
                 .collect();
@@ -606,15 +609,15 @@ impl<'w> Fast<'w> {
                     (_, Popularity::Sweep, None) => unreachable!("begin() gives every sweep a position"),
                 };
                 let object = &self.driver.workload.objects[phase.streams[s].object];
-                draw_pages(
-                    &source,
+                let tiers = self.machine.tiers.len();
+                let draw = Draw {
+                    source,
                     object,
-                    &self.driver.memory,
-                    count,
-                    *event,
-                    rng,
-                    &mut self.samples,
-                );
+                    memory: &self.driver.memory,
+                    event: *event,
+                    slow_share: slow_share(&progress.mass[s * tiers..(s + 1) * tiers]),
+                };
+                draw.records(count, rng, &mut self.samples);
             }
         }
     }
@@ -684,19 +687,69 @@ enum Source<'a> {
     Window(&'a Sweep),
 }
 
-/// Draws `count` records. This is the hottest loop of the simulator, so what does not change from
-/// record to record is decided outside of it.
-fn draw_pages(
-    source: &Source<'_>,
-    object: &Object,
-    memory: &Memory,
-    count: u64,
+/// Share of missed reads that other tiers than the first serve.
+fn slow_share(shares: &[f64]) -> f64 {
+    shares[1..].iter().sum::<f64>().min(1.0)
+}
+
+/// How records of one stream and event get their pages.
+struct Draw<'a> {
+    source: Source<'a>,
+    object: &'a Object,
+    memory: &'a Memory,
     event: Event,
-    rng: &mut CounterRng,
-    into: &mut Vec<Sample>,
-) {
+    slow_share: f64,
+}
+
+/// Draws for each record that is looked for in slow memory, in proportion to its share of the reads: what
+/// is not found after so many is where a sweep has no slow page ahead any more.
+const DRAWS_PER_RECORD: f64 = 32.0;
+
+impl Draw<'_> {
+    /// Draws the pages of `count` records.
+    fn records(&self, count: u64, rng: &mut CounterRng, into: &mut Vec<Sample>) {
+        let start = into.len();
+        if self.event != Event::SlowLoadMiss {
+            return draw_pages(self, count, rng, into);
+        }
+        let mut draws = DRAWS_PER_RECORD * count as f64 / self.slow_share.max(1e-9);
+        while into.len() < start + count as usize && draws > 0.0 {
+            let missing = start + count as usize - into.len();
+            let more = (missing as f64 / self.slow_share.max(1e-9))
+                .ceil()
+                .min(draws)
+                .min(65_536.0);
+            draws -= more.max(1.0);
+            let seen = into.len();
+            draw_pages(self, more as u64, rng, into);
+            let mut kept = seen;
+            for at in seen..into.len() {
+                if into[at].tier > 0 && kept < start + count as usize {
+                    into[kept] = into[at];
+                    kept += 1;
+                }
+            }
+            into.truncate(kept);
+        }
+    }
+}
+
+/// Draws the pages of `count` reads or stores, wherever they are. This is the hottest loop of the
+/// simulator, so what does not change from record to record is decided outside of it.
+fn draw_pages(draw: &Draw<'_>, count: u64, rng: &mut CounterRng, into: &mut Vec<Sample>) {
+    let Draw {
+        source,
+        object,
+        memory,
+        event,
+        ..
+    } = draw;
     let start = into.len();
-    let sample = |page: u32| Sample { page, tier: 0, event };
+    let sample = |page: u32| Sample {
+        page,
+        tier: 0,
+        event: *event,
+    };
     match source {
         Source::Law(alias) => {
             let edges = object.edges.as_slice();

@@ -361,7 +361,9 @@ impl Driver {
             tier: self.tier_of(*page),
             event: *event,
         };
-        let samples: Vec<Sample> = accesses.iter().map(sample).collect();
+        // The sampler of slow loads does not count what fast memory served.
+        let counted = |sample: &Sample| sample.event != Event::SlowLoadMiss || sample.tier > 0;
+        let samples: Vec<Sample> = accesses.iter().map(sample).filter(counted).collect();
         self.call(|policy, cx| policy.on_samples(&samples, cx));
     }
 

@@ -258,7 +258,7 @@ fn count_of(state: &mut PageState, sample: Sample) -> &mut u64 {
     match (sample.event, sample.tier) {
         (Event::Store, _) => &mut state.stores,
         (Event::LoadMiss, 0) => &mut state.fast_loads,
-        (Event::LoadMiss, _) => &mut state.slow_loads,
+        (Event::LoadMiss | Event::SlowLoadMiss, _) => &mut state.slow_loads,
     }
 }
 

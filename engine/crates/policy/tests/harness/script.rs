@@ -14,7 +14,8 @@
 //! touch 0,3 | write 0..2                      an application thread reads or writes pages: accessed bits,
 //!                                            hint faults of armed pages, write faults of shadowed ones
 //! free 8                                     the extent that starts there is freed
-//! latency 90,200 x1000,500                   tiers had this latency (ns) and so many requests since the last
+//! latency 90,200 x1000,500 [mlp 8]           tiers had this latency (ns) and so many requests since the last, 4 in
+//!                                            flight while any was, or as many as said
 //! aol 45 [loads 120]                         core counters since the last: AOL and load latency in cycles
 //! reads 0..4 9                               hidden truth: reads of pages, per run and per second
 //! armed                                      which pages are armed
@@ -70,7 +71,12 @@ fn execute(system: &str, command: &str, driver: &mut Option<Driver>) -> Option<S
             output.push_str(&tier_map(driver));
         }
         [kind @ ("load" | "store"), list, times] => {
-            let event = if *kind == "load" { Event::LoadMiss } else { Event::Store };
+            let slow = driver.periods.iter().any(|(event, _)| *event == Event::SlowLoadMiss);
+            let event = match (*kind, slow) {
+                ("load", true) => Event::SlowLoadMiss,
+                ("load", false) => Event::LoadMiss,
+                _ => Event::Store,
+            };
             let times: usize = times.strip_prefix('x')?.parse().ok()?;
             let accesses = pages(list)?.into_iter().flat_map(|page| vec![(page, event); times]);
             let seen = driver.log.len();
@@ -103,13 +109,18 @@ fn execute(system: &str, command: &str, driver: &mut Option<Driver>) -> Option<S
             driver.log[seen..].iter().for_each(|entry| output += &describe(entry));
             output += &tier_map(driver);
         }
-        ["latency", latencies, requests] => {
+        ["latency", latencies, requests, rest @ ..] => {
+            let parallelism = match rest {
+                [] => 4.0,
+                ["mlp", parallelism] => parallelism.parse::<f64>().ok()?,
+                _ => return None,
+            };
             let numbers = |text: &str| -> Option<Vec<f64>> { text.split(',').map(|n| n.parse().ok()).collect() };
             let (latencies, requests) = (numbers(latencies)?, numbers(requests.strip_prefix('x')?)?);
             for ((tier, latency), inserts) in driver.counters.tiers.iter_mut().zip(&latencies).zip(&requests) {
                 tier.inserts += inserts;
                 tier.occupancy_ns += inserts * latency;
-                tier.busy_ns += inserts * latency / 4.0;
+                tier.busy_ns += inserts * latency / parallelism;
                 tier.read_bytes += inserts * 64.0;
             }
             driver.hidden.latency_ns = latencies;
