@@ -5,11 +5,11 @@
 //! pages under copy, and the thread clocks are explicit here, where the fast mode has rates.
 
 use tiertune_policy::{
-    CopyMode, CounterRng, Fault, FaultKind, How, MigrationMechanics, Move, Nanos, PageMap, Policy, Sample,
+    CopyMode, CounterRng, Event, Fault, FaultKind, How, MigrationMechanics, Move, Nanos, PageMap, Policy, Sample,
 };
 
 use crate::cache::ExplicitCache;
-use crate::driver::{Accessed, Driver, RunResult, domain, is_store};
+use crate::driver::{Accessed, Driver, RunResult, domain};
 use crate::error::RunError;
 use crate::latency::{LatencySolver, TierLatency, Traffic};
 use crate::metrics::Stretch;
@@ -45,8 +45,8 @@ struct Thread {
     rng: CounterRng,
     /// Events until the next record, by sampler.
     until_record: Vec<i64>,
-    /// Fractions of reads, write-backs and stores owed, by stream of the group.
-    owed: Vec<[f64; 3]>,
+    /// Fractions of reads, write-backs, stores and hits beside reads owed, by stream of the group.
+    owed: Vec<[f64; 4]>,
     /// Lines read by sweeps, by stream of the group.
     swept_lines: Vec<u64>,
     /// Position among the threads of the group.
@@ -75,7 +75,7 @@ struct Reference<'w> {
     /// When each page with a kept frame got it; empty until the first did.
     watched: Vec<Option<Nanos>>,
     faults: Vec<Fault>,
-    /// Time that threads waited for each tier in this quantum.
+    /// Time that each thread waited for each tier and that is not yet counted, `[thread * tiers + tier]`.
     waited_ns: Vec<f64>,
     /// Time that threads owe for moves in faults, by thread.
     charges: Vec<(u32, f64)>,
@@ -173,7 +173,7 @@ impl<'w> Reference<'w> {
             armed: Vec::new(),
             watched: Vec::new(),
             faults: Vec::new(),
-            waited_ns: vec![0.0; tiers],
+            waited_ns: vec![0.0; tiers * workload.max_threads as usize],
             charges: Vec::new(),
             stores: [Vec::new(), Vec::new()],
         })
@@ -223,7 +223,7 @@ impl<'w> Reference<'w> {
                     clock_ns: self.now as f64,
                     rng: CounterRng::new(self.driver.key, &[domain::ACCESSES, self.phase_number, number as u64]),
                     until_record: self.phases[number].clone(),
-                    owed: vec![[0.0; 3]; model.streams.len()],
+                    owed: vec![[0.0; 4]; model.streams.len()],
                     swept_lines: vec![0; model.streams.len()],
                     index,
                     number: number as u32,
@@ -430,7 +430,7 @@ impl<'w> Reference<'w> {
                     prefetched_ns += latency / self.machine.fill_buffers;
                 } else {
                     demand_ns += latency / mlp;
-                    self.count_miss(tier, latency, mlp);
+                    self.count_miss(thread.number, tier, latency, mlp);
                     lost_ns += self.count(thread, page, tier as u8, false) / share;
                 }
             }
@@ -445,6 +445,15 @@ impl<'w> Reference<'w> {
                 let (page, _) = self.next_line(stream, thread, i, group.threads);
                 self.lines[usize::from(self.driver.memory.tier_of(page))][1] += 1.0;
             }
+            for _ in 0..take_whole(&mut thread.owed[i][3], ops * stream.llc_hits_per_op) {
+                let (page, _) = match stream.popularity {
+                    Popularity::Sweep => self.swept_line(stream, thread, i, group.threads),
+                    Popularity::Stationary { .. } => self.next_line(stream, thread, i, group.threads),
+                };
+                lost_ns += self.touch(thread.number, page, false, thread.clock_ns + lost_ns);
+                let prefetched = thread.rng.next_f64() < stream.prefetched_share;
+                self.count_hit(prefetched, mlp);
+            }
             for _ in 0..take_whole(&mut thread.owed[i][2], ops * stream.stores_per_op) {
                 let (page, _) = match stream.popularity {
                     Popularity::Sweep => self.swept_line(stream, thread, i, group.threads),
@@ -457,7 +466,9 @@ impl<'w> Reference<'w> {
             }
         }
         self.driver.metrics.stall_s += lost_ns / 1e9;
-        thread.clock_ns += ((ops * group.cpu_ns_per_op).max(prefetched_ns) + demand_ns) / share + lost_ns;
+        let computing_ns = ops * group.cpu_ns_per_op;
+        self.driver.counters.cores.stall_cycles += (prefetched_ns - computing_ns).max(0.0) * self.machine.clock_ghz;
+        thread.clock_ns += (computing_ns.max(prefetched_ns) + demand_ns) / share + lost_ns;
     }
 
     /// How long an access at `at_ns` waits for its page.
@@ -475,9 +486,16 @@ impl<'w> Reference<'w> {
     fn count_time(&mut self, ns: f64, threads: f64, share: f64, traffic: &[Traffic]) {
         let counters = &mut self.driver.counters;
         counters.cores.cycles += threads * share * ns * self.machine.clock_ghz;
-        for ((tier, waited_ns), traffic) in counters.tiers.iter_mut().zip(&mut self.waited_ns).zip(traffic) {
-            let each = (std::mem::take(waited_ns) / threads.max(1.0) / ns).min(1.0);
-            tier.busy_ns += ns * (1.0 - (1.0 - each).powf(threads));
+        let tiers = traffic.len();
+        for (number, (tier, traffic)) in counters.tiers.iter_mut().zip(traffic).enumerate() {
+            let mut idle = 1.0;
+            for waited_ns in self.waited_ns.iter_mut().skip(number).step_by(tiers) {
+                // A batch may end after the quantum; what it waits there counts for the next one.
+                let now = waited_ns.min(ns);
+                *waited_ns -= now;
+                idle *= 1.0 - now / ns;
+            }
+            tier.busy_ns += ns * (1.0 - idle);
             tier.read_bytes += traffic.read_gbps * ns;
             tier.written_bytes += traffic.write_gbps * ns;
         }
@@ -495,11 +513,11 @@ impl<'w> Reference<'w> {
     }
 
     /// Counts a demand read that misses it.
-    fn count_miss(&mut self, tier: usize, latency_ns: f64, mlp: f64) {
+    fn count_miss(&mut self, thread: u32, tier: usize, latency_ns: f64, mlp: f64) {
         let counters = &mut self.driver.counters;
         counters.tiers[tier].inserts += 1.0;
         counters.tiers[tier].occupancy_ns += latency_ns;
-        self.waited_ns[tier] += latency_ns / mlp;
+        self.waited_ns[thread as usize * self.lines.len() + tier] += latency_ns / mlp;
         let cycles = latency_ns * self.machine.clock_ghz;
         counters.cores.reads += 1.0;
         counters.cores.occupancy_cycles += cycles;
@@ -511,7 +529,12 @@ impl<'w> Reference<'w> {
     fn count(&mut self, thread: &mut Thread, page: u32, tier: u8, store: bool) -> f64 {
         let mut assist_ns = 0.0;
         for (request, until) in self.driver.samplers.iter().zip(&mut thread.until_record) {
-            if is_store(request.event) == store {
+            let counts = match request.event {
+                Event::Store => store,
+                Event::LoadMiss => !store,
+                Event::SlowLoadMiss => !store && tier > 0,
+            };
+            if counts {
                 *until -= 1;
                 if *until <= 0 {
                     *until += request.period as i64;

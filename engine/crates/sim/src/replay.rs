@@ -44,7 +44,7 @@ pub fn workload_of(replay: Replay, threads: u32) -> WorkloadModel {
                         mlp: None,
                         prefetched_share: Some(s.prefetched_share),
                         missed_llc: true,
-                        llc_hits_per_read: 0.0,
+                        llc_hits_per_op: s.llc_hits_per_op,
                         partitioned: s.partitioned,
                     })
                     .collect(),

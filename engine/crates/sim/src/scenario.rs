@@ -135,10 +135,10 @@ pub struct StreamModel {
     /// Whether reads have already missed the last-level cache (recorded profiles).
     #[serde(default)]
     pub missed_llc: bool,
-    /// Hits of the last-level cache beside each read, where reads have already missed it: what core
+    /// Hits of the last-level cache per operation, where reads have already missed it: what core
     /// counters count and page tables notice, but memory does not.
     #[serde(default)]
-    pub llc_hits_per_read: f64,
+    pub llc_hits_per_op: f64,
     /// Whether each thread only touches its own equal part of the object, in order of threads; the
     /// group's operations are then shared out evenly and the slowest thread ends the phase.
     #[serde(default)]

@@ -118,8 +118,8 @@ pub struct Stream {
     pub prefetched_share: f64,
     /// Whether reads have already missed the last-level cache.
     pub missed_llc: bool,
-    /// Hits of the last-level cache beside each such read.
-    pub llc_hits_per_read: f64,
+    /// Hits of the last-level cache per operation, beside reads that have missed it.
+    pub llc_hits_per_op: f64,
     /// Visits of pages per operation: what sets accessed bits and takes hint faults.
     pub visits_per_op: f64,
     /// Visits that write.
@@ -589,10 +589,10 @@ fn compile_stream(model: &StreamModel, objects: &[Object], part: &Part) -> Resul
             model.object
         )));
     }
-    if !(model.llc_hits_per_read >= 0.0 && model.llc_hits_per_read.is_finite()) {
+    if !(model.llc_hits_per_op >= 0.0 && model.llc_hits_per_op.is_finite()) {
         return Err(RunError::Workload(format!(
-            "stream on '{}': llc_hits_per_read is {}",
-            model.object, model.llc_hits_per_read
+            "stream on '{}': llc_hits_per_op is {}",
+            model.object, model.llc_hits_per_op
         )));
     }
     let (visits_per_op, writes_per_op) = visits(model, matches!(popularity, Popularity::Sweep), part.page_bytes);
@@ -606,7 +606,7 @@ fn compile_stream(model: &StreamModel, objects: &[Object], part: &Part) -> Resul
         mlp,
         prefetched_share,
         missed_llc: model.missed_llc,
-        llc_hits_per_read: model.llc_hits_per_read,
+        llc_hits_per_op: model.llc_hits_per_op,
         visits_per_op,
         writes_per_op,
     })
@@ -627,7 +627,7 @@ fn visits(model: &StreamModel, sweep: bool, page_bytes: u64) -> (f64, f64) {
         let pages = bytes / page_bytes as f64;
         return (pages, if model.stores_per_op > 0.0 { pages } else { 0.0 });
     }
-    let reads = model.reads_per_op * (1.0 + model.llc_hits_per_read);
+    let reads = model.reads_per_op + model.llc_hits_per_op;
     (reads.max(model.stores_per_op), model.stores_per_op)
 }
 

@@ -166,6 +166,9 @@ pub struct ReplayStream {
     pub writebacks_per_op: f64,
     /// Retired stores per operation, cache hits included.
     pub stores_per_op: f64,
+    /// Hits of the last-level cache per operation, beside the reads.
+    #[serde(default)]
+    pub llc_hits_per_op: f64,
     /// Share of the accesses that go to each bin of the object; as long as the object has bins, sums to 1.
     pub weights: Vec<f32>,
     /// Whether each thread touches only its own equal part of the object, parts in thread order.

@@ -51,7 +51,8 @@ impl Fast<'_> {
                 waited_ns[tier] += demand * share * latency_ns / mlp;
                 prefetched_ns += prefetched * share * latency_ns / machine.fill_buffers;
             }
-            let hit = reads * (1.0 - progress.miss[s] + stream.llc_hits_per_read) * (1.0 - stream.prefetched_share);
+            let all_hits = reads * (1.0 - progress.miss[s]) + spent.ops * stream.llc_hits_per_op;
+            let hit = all_hits * (1.0 - stream.prefetched_share);
             hits += hit;
             hit_wait_ns += hit * machine.llc_hit_ns / mlp;
             hit_occupancy_ns += hit * machine.llc_hit_ns;

@@ -117,6 +117,8 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             prefetched_share: stream.prefetched as f64 / (stream.reads.max(1)) as f64,
             writebacks_per_op: stream.writebacks as f64 / ops,
             stores_per_op: stream.stores as f64 / ops,
+            // Accesses stay as many, so what misses more hits less.
+            llc_hits_per_op: ((stream.hits as f64 - (corrected - 1.0) * stream.reads as f64) / ops).max(0.0),
             weights: weights.iter().map(|weight| *weight as f32).collect(),
             // Any thread may read any vertex or edge.
             partitioned: false,

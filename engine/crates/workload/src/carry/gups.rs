@@ -62,6 +62,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
                     prefetched_share: per_op(|part| part.prefetched) / reads_per_op.max(f64::MIN_POSITIVE),
                     writebacks_per_op: per_op(|part| part.writebacks),
                     stores_per_op: per_op(|part| part.stores),
+                    llc_hits_per_op: per_op(|part| part.hits),
                     weights,
                     // Each thread has a private region, in thread order: see `Shape::hot_ranges`.
                     partitioned: true,

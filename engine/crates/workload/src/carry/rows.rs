@@ -13,6 +13,8 @@ pub struct Stream {
     pub prefetched: u64,
     pub writebacks: u64,
     pub stores: u64,
+    /// Hits of the last-level cache.
+    pub hits: u64,
     /// For every page of the object: lines read; if none was read, lines written back; if none, stores.
     pub pages: Vec<f64>,
     /// The sum over pages, above 0.
@@ -54,7 +56,8 @@ pub fn streams(profile: &Profile) -> Vec<Stream> {
         for row in start..end {
             pages[(columns.page[row] as usize).min(last)] += f64::from(counts[row]);
         }
-        // Rows may hold nothing but hits in the last-level cache; those need no memory.
+        // Rows may hold nothing but hits in the last-level cache; those need no memory, and are left out
+        // of the counts of hits too.
         if reads + writebacks + stores > 0 {
             result.push(Stream {
                 slice: slice as usize,
@@ -64,6 +67,7 @@ pub fn streams(profile: &Profile) -> Vec<Stream> {
                 prefetched: sum(&columns.prefetched),
                 writebacks,
                 stores,
+                hits: sum(&columns.touches).saturating_sub(reads),
                 weight: pages.iter().sum(),
                 pages,
             });

@@ -91,6 +91,7 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
             prefetched_share: stream.prefetched as f64 / stream.reads.max(1) as f64,
             writebacks_per_op: traffic * stream.writebacks as f64 / ops,
             stores_per_op: traffic * stream.stores as f64 / ops,
+            llc_hits_per_op: traffic * stream.hits as f64 / ops,
             weights: weights.iter().map(|weight| *weight as f32).collect(),
             partitioned: info.partitioned,
         });
