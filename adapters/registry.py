@@ -6,12 +6,14 @@ from tiertune import engine
 from tiertune.adapters.base import Adapter, AdapterError
 from tiertune.adapters.baseline import BaselineAdapter
 from tiertune.adapters.hemem import HememAdapter
+from tiertune.adapters.hmsdk import HmsdkAdapter
 from tiertune.adapters.kernel import KernelAdapter
 from tiertune.adapters.layered import LayeredAdapter
 from tiertune.adapters.pact import PactAdapter
 
 ADAPTERS: dict[str, type[Adapter]] = {
     "hemem": HememAdapter,
+    "hmsdk": HmsdkAdapter,
     "tpp": KernelAdapter,
     "nbt": KernelAdapter,
     "autonuma": KernelAdapter,

@@ -27,6 +27,10 @@ class TestPact(AdapterContract):
     system = "pact"
 
 
+class TestHmsdk(AdapterContract):
+    system = "hmsdk"
+
+
 class TestMru(AdapterContract):
     system = "mru"
 

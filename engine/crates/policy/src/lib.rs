@@ -14,6 +14,7 @@ pub mod colloid;
 pub mod hemem;
 pub mod hosted;
 pub mod hot_threshold;
+pub mod hmsdk;
 pub mod interleave;
 pub mod kernel_migration;
 pub mod knob;

@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::knob::{self, Config, Knob, KnobError};
 use crate::nearest::nearest;
 use crate::policy::{Policy, Topology};
-use crate::{all_fast, all_slow, autonuma, colloid, hemem, interleave, mru, nbt, notier, pact, random_exchange, tpp};
+use crate::{all_fast, all_slow, autonuma, colloid, hemem, hmsdk, interleave, mru, nbt, notier, pact, random_exchange, tpp};
 
 /// Everything the rest of the project may know about a base system without running it.
 #[derive(Clone, Copy)]
@@ -69,6 +69,7 @@ pub static SYSTEMS: &[System] = &[
     tpp::SYSTEM,
     nbt::SYSTEM,
     autonuma::SYSTEM,
+    hmsdk::SYSTEM,
     mru::SYSTEM,
     random_exchange::SYSTEM,
     interleave::SYSTEM,

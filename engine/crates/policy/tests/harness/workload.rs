@@ -13,6 +13,8 @@ const FREE_FAST_PAGES: i64 = 20;
 const BATCH_NS: Nanos = 5 * MS;
 /// The same for policies with hint faults.
 const SLOW_BATCH_NS: Nanos = 40 * MS;
+/// The same for systems that see nothing but accessed bits, which take seconds to tell pages apart.
+const SLOWEST_BATCH_NS: Nanos = 250 * MS;
 const BATCHES: u64 = 240;
 /// Batches between two moves of the hot set.
 const PHASE_BATCHES: u64 = 80;
@@ -74,11 +76,16 @@ fn observe(system: &str, config: &Config, page_bytes: u64, tiers: usize, restart
     driver.occupy(0, -FREE_FAST_PAGES);
     rehearse(&mut driver, &topology);
     let needs = driver.policy.needs();
+    let bits_only = needs.accessed_bits && !needs.hint_faults && driver.periods.is_empty();
     let mut rng = CounterRng::new(7, &[]);
     let mut swept = 0;
     let mut occupied: Vec<i64> = Vec::new();
     // Scanners of page tables begin after a second and come by again a second later.
-    let batch_ns = if needs.hint_faults { SLOW_BATCH_NS } else { BATCH_NS };
+    let batch_ns = match needs.hint_faults {
+        true => SLOW_BATCH_NS,
+        false if bits_only => SLOWEST_BATCH_NS,
+        false => BATCH_NS,
+    };
     for batch in 0..BATCHES {
         driver.run_until(batch * batch_ns);
         if restarts.contains(&batch) {
