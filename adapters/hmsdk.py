@@ -67,7 +67,7 @@ COARSE = {
     "dem_accesses_ratio",
     "dem_age_min_s",
 }
-"""Knobs that the kernel holds in whole samples, aggregations or regions: written beside as they were meant."""
+"""Knobs that the kernel holds in whole samples, aggregations or regions; what was meant is written beside."""
 YOUNG = f"*/{SCHEME}/filters/1/type"
 MAX_SIZE, ONLY_CGROUP = "gen_migpol.py --region-max-size", "gen_migpol.py without --global"
 OTHERS = {"young_filter": YOUNG, "region_max_size_mib": MAX_SIZE, "memcg_filter": ONLY_CGROUP}
@@ -161,7 +161,9 @@ class HmsdkAdapter(Adapter):
                 meant[knob] = files[knob] * aggregation_us / 1e6
         if "dem_accesses_ratio" in files:
             percent = _number("prom_accesses_min_percent", (defaults | meant)["prom_accesses_min_percent"])
-            meant["dem_accesses_ratio"] = files["dem_accesses_ratio"] * 100 / samples / percent if percent else 0
+            meant["dem_accesses_ratio"] = (
+                files["dem_accesses_ratio"] * 100 / samples / percent if percent else 0
+            )
         for knob in NO_LIMIT_AT_0 & set(files):
             if files[knob] >= UNLIMITED:
                 meant[knob] = 0

@@ -47,6 +47,7 @@ def test_hemem_space_has_all_ten_tunable_knobs_over_their_declared_ranges() -> N
 
 
 @pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", ["hemem", "hmsdk", "mru", "random", "interleave"])
 def test_shipped_spaces_search_all_that_can_be_tuned(name: str) -> None:
     tunable = {knob.name for knob in system(name).knobs if knob.tunable}
     assert {axis.name for axis in load_space(name).axes()} == tunable
@@ -60,6 +61,7 @@ def test_default_configuration_is_the_declared_one() -> None:
 
 
 @pytest.mark.parametrize("path", [*SHIPPED, str(FULL)])
+@pytest.mark.parametrize("path", ["hemem", "hmsdk", "mru", "random", "interleave", str(FULL)])
 def test_samples_are_plain_valid_and_read_back(path: str) -> None:
     """ConfigSpace hands out numpy scalars and `numpy.str_`; json and the journal take neither."""
     space = load_space(path)

@@ -8,7 +8,9 @@ use thiserror::Error;
 use crate::knob::{self, Config, Knob, KnobError};
 use crate::nearest::nearest;
 use crate::policy::{Policy, Topology};
-use crate::{all_fast, all_slow, autonuma, colloid, hemem, hmsdk, interleave, mru, nbt, notier, pact, random_exchange, tpp};
+use crate::{
+    all_fast, all_slow, autonuma, colloid, hemem, hmsdk, interleave, mru, nbt, notier, pact, random_exchange, tpp,
+};
 
 /// Everything the rest of the project may know about a base system without running it.
 #[derive(Clone, Copy)]
