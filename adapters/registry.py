@@ -21,6 +21,8 @@ ADAPTERS: dict[str, type[Adapter]] = {
     "mru": BaselineAdapter,
     "random": BaselineAdapter,
     "interleave": BaselineAdapter,
+    "static": BaselineAdapter,
+    "oracle": BaselineAdapter,
     "notier": BaselineAdapter,
     "all-fast": BaselineAdapter,
     "all-slow": BaselineAdapter,

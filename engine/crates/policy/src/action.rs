@@ -55,6 +55,20 @@ pub enum How {
         /// The thread.
         thread: u32,
     },
+    /// The thread that allocates, before the new pages are placed; it pays for all of it (direct reclaim).
+    /// From [`Policy::on_alloc`](crate::Policy::on_alloc) only.
+    Reclaim,
+    /// Nobody: at once, without time, traffic or waiting. For offline oracles that
+    /// [need](crate::Needs) the truth, never offered by a live driver.
+    Free,
+}
+
+impl How {
+    /// Whether the move is complete before the driver does anything else.
+    #[must_use]
+    pub fn is_at_once(self) -> bool {
+        matches!(self, How::Reclaim | How::Free)
+    }
 }
 
 /// A request to move a page, or a run of neighbouring pages as one (a huge page in 4 KiB pages).

@@ -3,7 +3,7 @@
 use crate::Tier;
 
 /// Where new pages go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
     /// The fastest tier with room, page by page (first touch).
     FastestFree,
@@ -20,6 +20,8 @@ pub enum Placement {
     /// Round robin over the tiers by weight; a page whose tier is full goes to the next slower tier
     /// with room, after the slowest to the fastest.
     Interleaved(Interleave),
+    /// The tier of each page, in order; a page whose tier is full goes on as with [`Placement::Interleaved`].
+    ByPage(Vec<Tier>),
 }
 
 /// A weighted round over the tiers: first `weight_fast` pages to tier 0, then `weight_slow` to tier

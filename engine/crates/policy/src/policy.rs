@@ -141,6 +141,22 @@ impl Context<'_> {
         });
     }
 
+    /// Has `page` moved by the allocating thread before the new pages are placed.
+    pub fn reclaim(&mut self, page: Page, to: Tier) {
+        self.moves.push(Move {
+            how: How::Reclaim,
+            ..Move::page(page, to)
+        });
+    }
+
+    /// Has `page` moved at once and at no cost, which only an offline oracle may.
+    pub fn migrate_free(&mut self, page: Page, to: Tier) {
+        self.moves.push(Move {
+            how: How::Free,
+            ..Move::page(page, to)
+        });
+    }
+
     /// Gives up the frame that was kept for `page`.
     pub fn release(&mut self, page: Page) {
         self.orders.push(Order::Release(page));
@@ -367,7 +383,8 @@ pub trait Policy: Send {
         let _ = (ended, idle, cx);
     }
 
-    /// The time asked for with [`Context::wake_at`] has come (first call: time 0).
+    /// The time asked for with [`Context::wake_at`] has come (first call: time 0). A policy that needs the truth
+    /// is also called when it changes.
     fn on_wake(&mut self, cx: &mut Context<'_>) {
         let _ = cx;
     }

@@ -9,7 +9,8 @@ use crate::knob::{self, Config, Knob, KnobError};
 use crate::nearest::nearest;
 use crate::policy::{Policy, Topology};
 use crate::{
-    all_fast, all_slow, autonuma, colloid, hemem, hmsdk, interleave, mru, nbt, notier, pact, random_exchange, tpp,
+    all_fast, all_slow, autonuma, colloid, hemem, hmsdk, interleave, mru, nbt, notier, oracle, pact, random_exchange,
+    static_split, tpp,
 };
 
 /// Everything the rest of the project may know about a base system without running it.
@@ -75,6 +76,8 @@ pub static SYSTEMS: &[System] = &[
     mru::SYSTEM,
     random_exchange::SYSTEM,
     interleave::SYSTEM,
+    static_split::SYSTEM,
+    oracle::SYSTEM,
     notier::SYSTEM,
     all_fast::SYSTEM,
     all_slow::SYSTEM,

@@ -136,8 +136,9 @@ pub struct Alike<'a> {
 pub trait Truth {
     /// Calls `visit` for every set of pages that are alike.
     fn for_each(&self, horizon: Horizon, visit: &mut dyn FnMut(&Alike<'_>));
-    /// Latency of each tier at the moment, loaded.
-    fn latency_ns(&self) -> Vec<f64>;
+    /// Latency of each tier if reads went to the tiers in these shares (they add up to 1) and demand gave
+    /// way to latency; over the whole run a mean over time.
+    fn latency_at(&self, horizon: Horizon, shares: &[f64]) -> Vec<f64>;
 }
 
 /// What a policy needs beside hardware samples; a driver that cannot offer it refuses the system.

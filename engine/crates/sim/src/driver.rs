@@ -107,6 +107,8 @@ pub struct Driver<'w> {
     pub truth: Option<Foresight<'w>>,
     /// Pages to guard, as asked and not yet taken up.
     pub arms: Vec<std::ops::Range<Page>>,
+    /// Pages that moved between two slices; their guards are gone.
+    pub moved: Vec<Page>,
     /// Pages whose kept frame was given up.
     pub released: Vec<Page>,
     /// Time that application threads owe for work of the tiering system.
@@ -131,6 +133,7 @@ pub struct Driver<'w> {
     config: tiertune_policy::Config,
     co_runners: CoRunners,
     unbooked_bytes: Vec<[f64; 2]>,
+    curves: Vec<TierLatency>,
 }
 
 impl<'w> Driver<'w> {
@@ -155,8 +158,9 @@ impl<'w> Driver<'w> {
                 tiers: vec![TierCounters::default(); tiers],
                 ..Counters::default()
             },
-            truth: needs.truth.then(|| Foresight::new(workload, &request.machine)),
+            truth: None,
             arms: Vec::new(),
+            moved: Vec::new(),
             released: Vec::new(),
             application_ns: 0.0,
             background_ns: 0.0,
@@ -174,7 +178,12 @@ impl<'w> Driver<'w> {
             config,
             co_runners: CoRunners::new(&request.contention, tiers),
             unbooked_bytes: vec![[0.0; 2]; tiers],
+            curves: request.machine.tiers.iter().map(TierLatency::new).collect(),
         };
+        if needs.truth {
+            let (co_runners, busy_cores) = (driver.co_runners.traffic().to_vec(), driver.overheads.busy_cores);
+            driver.truth = Some(Foresight::new(workload, &request.machine, co_runners, busy_cores));
+        }
         if needs.accessed_bits {
             let rng = CounterRng::new(key, &[domain::TOUCHES]);
             driver.accessed = match request.mode {
@@ -267,11 +276,58 @@ impl<'w> Driver<'w> {
             wake_at: &mut self.wake,
         };
         let result = f(self.policy.as_mut(), &mut context);
+        self.move_at_once(now);
         self.migrator.request(&mut self.moves, now);
         for order in std::mem::take(&mut self.orders) {
             self.obey(order);
         }
         result
+    }
+
+    /// Carries out the requested moves that are over before anything else happens.
+    fn move_at_once(&mut self, now: Nanos) {
+        if !self.moves.iter().any(|request| request.how.is_at_once()) {
+            return;
+        }
+        let (at_once, later): (Vec<Move>, Vec<Move>) = std::mem::take(&mut self.moves)
+            .into_iter()
+            .partition(|request| request.how.is_at_once());
+        self.moves = later;
+        let objects = &self.workload.objects;
+        for request in at_once {
+            assert!(
+                request.how != How::Free || self.needs.truth,
+                "only an offline oracle moves pages at no cost"
+            );
+            let Ok(from) = self.migrator.move_at_once(request, now, &mut self.memory, objects) else {
+                continue;
+            };
+            self.moved.extend(request.range());
+            let pages = f64::from(request.pages);
+            if request.to < from {
+                self.totals.promotions += pages;
+            } else {
+                self.totals.demotions += pages;
+            }
+            if request.how == How::Reclaim {
+                // At unloaded latency: the application does nothing else while it allocates.
+                let unloaded = vec![1.0; self.curves.len()];
+                let ns = self.migrator.duration_ns(&self.curves, &unloaded, &request, from) as f64;
+                self.application_ns += ns;
+                self.metrics.fault_stall_s += ns / 1e9;
+                let bytes = pages * self.workload.page_bytes as f64;
+                self.metrics.migrated_bytes += bytes;
+                self.unbooked_bytes[usize::from(from)][0] += bytes;
+                self.unbooked_bytes[usize::from(request.to)][1] += bytes;
+            }
+        }
+    }
+
+    /// The truth changes with the phase, and the policy may act on it before anything is accessed.
+    pub fn foresee(&mut self, now: Nanos, phase: &'w Phase) {
+        let Some(truth) = &mut self.truth else { return };
+        truth.begin(phase, &self.memory);
+        self.call(now, |policy, cx| policy.on_wake(cx));
     }
 
     fn obey(&mut self, order: Order) {
@@ -347,7 +403,17 @@ impl<'w> Driver<'w> {
 
     /// Co-runners do what they do at `now`.
     pub fn set_co_runners(&mut self, now: Nanos) {
+        let before = self.truth.is_some().then(|| self.co_runners.traffic().to_vec());
         self.co_runners.set_time(now);
+        let traffic = self.co_runners.traffic();
+        if let Some(truth) = self
+            .truth
+            .as_mut()
+            .filter(|_| before.is_some_and(|before| before != traffic))
+        {
+            truth.set_co_runners(traffic.to_vec());
+            self.call(now, |policy, cx| policy.on_wake(cx));
+        }
     }
 
     /// When co-runners change what they do.

@@ -190,7 +190,7 @@ impl<'w> Fast<'w> {
         }
     }
 
-    fn begin(&mut self, phase: &Phase) -> Progress {
+    fn begin(&mut self, phase: &'w Phase) -> Progress {
         let tiers = self.machine.tiers.len();
         let threads: f64 = phase.groups.iter().map(|g| f64::from(g.threads)).sum();
         let mut progress = Progress {
@@ -220,13 +220,7 @@ impl<'w> Fast<'w> {
             self.filter_reads(phase, &mut progress);
             self.weigh(phase, &mut progress);
         }
-        if self.driver.truth.is_some() {
-            self.place_sweeps(phase, &mut progress);
-            self.solve(phase, &mut progress, 1e15);
-            if let Some(truth) = &mut self.driver.truth {
-                truth.begin(phase, &progress.rate);
-            }
-        }
+        self.driver.foresee(self.now, phase);
         progress
     }
 
@@ -376,7 +370,10 @@ impl<'w> Fast<'w> {
 
     fn run_slice(&mut self, phase: &Phase, progress: &mut Progress, end: Option<Nanos>) {
         let tiers = self.machine.tiers.len();
-        self.take_guards();
+        self.driver.set_co_runners(self.now);
+        if self.take_guards() {
+            self.weigh(phase, progress);
+        }
         let busy =
             !self.counters.is_empty() || !self.driver.migrator.idle() || self.hints.count() + self.writes.count() > 0;
         let longest = if busy {
@@ -384,7 +381,6 @@ impl<'w> Fast<'w> {
         } else {
             QUIET_SLICE_NS.max(self.request.slice_ns)
         };
-        self.driver.set_co_runners(self.now);
         self.busy_cores = self.driver.busy_cores(longest as f64);
         self.charge_application(phase, progress);
         // Copies that are due have begun before their traffic is counted.
@@ -471,15 +467,6 @@ impl<'w> Fast<'w> {
             for (tier, idle) in self.driver.counters.tiers.iter_mut().zip(&self.idle) {
                 tier.busy_ns += dt_ns * (1.0 - idle);
             }
-        }
-        if let Some(truth) = &mut self.driver.truth {
-            truth.set_latency_ns(
-                self.machine
-                    .tiers
-                    .iter()
-                    .zip(&multipliers)
-                    .map(|(t, m)| t.latency_ns * m),
-            );
         }
         self.driver.pay_background(dt_ns);
         self.migrate(phase, progress, until, &mut stretch);

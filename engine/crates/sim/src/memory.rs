@@ -87,6 +87,11 @@ impl Memory {
                 next += self.fill(object, next, 0, u32::MAX);
             }
             Placement::Interleaved(interleave) => next += self.fill_in_turn(object, interleave),
+            Placement::ByPage(tier_of) => {
+                for run in tier_of.chunk_by(|one, next| one == next) {
+                    next += self.fill_from(object, next, run[0], run.len() as u32);
+                }
+            }
         }
         assert_eq!(next, object.pages, "the footprint was checked against the capacity");
         for piece in 0..object.pieces() {
@@ -113,17 +118,28 @@ impl Memory {
         let (mut next, mut position) = (0, interleave.position);
         while next < object.pages {
             let (tier, run) = interleave.run_at(position);
-            let Some(tier) = (0..tiers)
-                .map(|step| (usize::from(tier) + step) % tiers)
-                .find(|tier| self.free_pages(*tier as Tier) > 0)
-            else {
+            let placed = self.fill_from(object, next, tier, run.min(object.pages - next));
+            if placed == 0 {
                 break;
-            };
-            let placed = self.fill(object, next, tier, run);
+            }
             next += placed;
             position = (position + placed) % round;
         }
         next
+    }
+
+    /// Places `run` pages of an object from its `next` one on in `tier`, those that do not fit in the next
+    /// slower tier with room, after the slowest in the fastest; how many there was room for.
+    fn fill_from(&mut self, object: &Object, next: u32, tier: Tier, run: u32) -> u32 {
+        let tiers = self.capacity.len();
+        let mut placed = 0;
+        for step in 0..tiers {
+            let tier = (usize::from(tier) + step) % tiers;
+            if placed < run {
+                placed += self.fill(object, next + placed, tier, run - placed);
+            }
+        }
+        placed
     }
 
     /// Frees all pages of an object, and frames kept for them.

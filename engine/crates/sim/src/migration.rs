@@ -180,6 +180,7 @@ impl Migrator {
             match request.how {
                 How::InFault { .. } => self.fault_queue.push((request, now)),
                 How::Background | How::KeepingFrame | How::Remap => self.queue.push_back((request, now)),
+                How::Reclaim | How::Free => unreachable!("carried out when asked"),
             }
         }
     }
@@ -276,6 +277,30 @@ impl Migrator {
             let (word, bit) = (&mut self.under_way[page as usize / 64], 1 << (page % 64));
             *word = if under_way { *word | bit } else { *word & !bit };
         }
+    }
+
+    /// Carries out a move that is over at once; returns where the pages were.
+    pub fn move_at_once(
+        &mut self,
+        request: Move,
+        now: Nanos,
+        memory: &mut Memory,
+        objects: &[Object],
+    ) -> Result<Tier, Outcome> {
+        let admitted = if self.is_under_way(request.range()) {
+            Err(Outcome::Gone)
+        } else {
+            self.admit(&request, memory)
+        };
+        if admitted.is_ok() {
+            for page in request.range() {
+                let object = objects.partition_point(|o| o.first_page <= page) - 1;
+                memory.commit(page, object, &objects[object], request.to);
+                memory.release(page);
+            }
+        }
+        self.end(request, admitted.err().unwrap_or(Outcome::Done), now);
+        admitted
     }
 
     /// Drops what was asked for pages that are being freed.

@@ -181,6 +181,7 @@ impl<'w> Reference<'w> {
 
     fn run_phase(&mut self, phase: &'w Phase) {
         self.driver.begin_phase(self.now, phase);
+        self.driver.foresee(self.now, phase);
         self.phase_number += 1;
         let end = phase.seconds.map(|s| self.now + (s * 1e9) as Nanos);
         let mut left: Vec<f64> = phase.groups.iter().map(|g| g.ops.unwrap_or(f64::INFINITY)).collect();
@@ -335,6 +336,13 @@ impl<'w> Reference<'w> {
 
     /// Sets the guards that the policy has asked for.
     fn take_guards(&mut self) {
+        for page in std::mem::take(&mut self.driver.moved) {
+            for guard in [&mut self.armed, &mut self.watched] {
+                if let Some(guard) = guard.get_mut(page as usize) {
+                    *guard = None;
+                }
+            }
+        }
         for pages in std::mem::take(&mut self.driver.arms) {
             if self.armed.is_empty() {
                 self.armed = vec![None; self.driver.workload.pages as usize];

@@ -3,9 +3,11 @@
 use tiertune_policy::{Alike, Horizon, Truth};
 
 use crate::cache::hit_shares;
+use crate::latency::{LatencySolver, Traffic};
+use crate::memory::Memory;
 use crate::operation::{Operation, operation_time, unloaded_ns};
 use crate::scenario::Machine;
-use crate::workload::{Phase, Popularity, Workload};
+use crate::workload::{LINE_BYTES, Phase, Popularity, Workload};
 
 /// Reads of a page of a piece, and what they cost in each tier more than in the fastest.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -23,29 +25,56 @@ pub struct Foresight<'w> {
     machine: &'w Machine,
     run: Values,
     now: Values,
-    latency_ns: Vec<f64>,
+    /// What the run is made of, and for how long.
+    run_flows: Vec<(Flow<'w>, f64)>,
+    now_flow: Vec<(Flow<'w>, f64)>,
+    co_runners: Vec<Traffic>,
+    busy_cores: f64,
 }
 
+/// What runs now.
+struct Flow<'w> {
+    phase: &'w Phase,
+    /// Share of each stream's reads that miss the cache.
+    miss: Vec<f64>,
+    /// Share of a core that each thread has.
+    core_share: f64,
+}
+
+/// Latencies over the run are worked out from so many of its phases, the longest.
+const MOST_PHASES: usize = 16;
+
 impl<'w> Foresight<'w> {
-    /// Adds up all phases of `workload`.
+    /// Adds up all phases of `workload`, which runs beside co-runners and threads of the tiering system.
     #[must_use]
-    pub fn new(workload: &'w Workload, machine: &'w Machine) -> Self {
+    pub fn new(workload: &'w Workload, machine: &'w Machine, co_runners: Vec<Traffic>, busy_cores: f64) -> Self {
         let mut foresight = Self {
             workload,
             machine,
             run: Vec::new(),
             now: Vec::new(),
-            latency_ns: machine.tiers.iter().map(|tier| tier.latency_ns).collect(),
+            run_flows: Vec::new(),
+            now_flow: Vec::new(),
+            co_runners,
+            busy_cores,
         };
         foresight.run = foresight.nothing();
         foresight.now = foresight.nothing();
         let mut run = foresight.nothing();
         // Phases repeat, so each is worked out once.
+        let mut flows = Vec::new();
         for (phases, repeat) in &workload.schedule {
             for phase in phases.clone().map(|p| &workload.phases[p]) {
-                foresight.add(phase, &foresight.ops_at_best(phase), f64::from(*repeat), &mut run);
+                let (ops, repeat) = (foresight.ops_at_best(phase), f64::from(*repeat));
+                foresight.add(phase, &ops, repeat, &mut run);
+                let (flow, rates) = foresight.flow_of(phase, &foresight.all_fast(phase));
+                let longest = ops.iter().zip(rates).map(|(ops, rate)| ops / rate).fold(0.0, f64::max);
+                flows.push((flow, repeat * phase.seconds.map_or(longest, |s| longest.min(s * 1e9))));
             }
         }
+        flows.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+        flows.truncate(MOST_PHASES);
+        foresight.run_flows = flows;
         foresight.run = run;
         foresight
     }
@@ -59,12 +88,17 @@ impl<'w> Foresight<'w> {
         objects.map(|o| vec![value.clone(); o.pieces()]).collect()
     }
 
+    /// All reads go to the fastest tier.
+    fn all_fast(&self, phase: &Phase) -> Vec<f64> {
+        let tiers = self.machine.tiers.len();
+        let share = |i: usize| if i % tiers == 0 { 1.0 } else { 0.0 };
+        (0..phase.streams.len() * tiers).map(share).collect()
+    }
+
     /// Operations of each group of a phase; where time is given, as many as fit with all memory fast.
     fn ops_at_best(&self, phase: &Phase) -> Vec<f64> {
         let tiers = self.machine.tiers.len();
-        let mass: Vec<f64> = (0..phase.streams.len() * tiers)
-            .map(|i| if i % tiers == 0 { 1.0 } else { 0.0 })
-            .collect();
+        let mass = self.all_fast(phase);
         let miss = vec![1.0; phase.streams.len()];
         let ops = phase.groups.iter().map(|group| {
             let operation = Operation {
@@ -128,18 +162,111 @@ impl<'w> Foresight<'w> {
         }
     }
 
-    /// A phase begins, whose groups do `per_ns` operations per nanosecond.
-    pub fn begin(&mut self, phase: &Phase, per_ns: &[f64]) {
-        let per_s: Vec<f64> = per_ns.iter().map(|rate| rate * 1e9).collect();
+    /// What flows in `phase` when reads go where `mass` says, and operations per nanosecond of each group.
+    fn flow_of(&self, phase: &'w Phase, mass: &[f64]) -> (Flow<'w>, Vec<f64>) {
+        let threads: u32 = phase.groups.iter().map(|group| group.threads).sum();
+        let cores = (f64::from(self.machine.cores) - self.busy_cores).max(1.0);
+        let mut flow = Flow {
+            phase,
+            miss: vec![1.0; phase.streams.len()],
+            core_share: (cores / f64::from(threads.max(1))).min(1.0),
+        };
+        // Hits depend on the rates' proportions: one round from the rates without a cache is enough.
+        let (rates, _) = self.flow(&flow, mass);
+        flow.miss = self.miss(phase, &rates);
+        let (rates, _) = self.flow(&flow, mass);
+        (flow, rates)
+    }
+
+    /// A phase begins with pages as they are in `memory`.
+    pub fn begin(&mut self, phase: &'w Phase, memory: &Memory) {
+        let (flow, rates) = self.flow_of(phase, &self.mass(phase, memory));
+        let per_s: Vec<f64> = rates.iter().map(|rate| rate * 1e9).collect();
         let mut now = self.nothing();
         self.add(phase, &per_s, 1.0, &mut now);
         self.now = now;
+        self.now_flow = vec![(flow, 1.0)];
     }
 
-    /// Tiers have these latencies now.
-    pub fn set_latency_ns(&mut self, latency_ns: impl Iterator<Item = f64>) {
-        self.latency_ns.clear();
-        self.latency_ns.extend(latency_ns);
+    /// Co-runners have changed what they do.
+    pub fn set_co_runners(&mut self, co_runners: Vec<Traffic>) {
+        self.co_runners = co_runners;
+    }
+
+    /// Share of each stream's reads per tier, sweeps taken over the whole object.
+    fn mass(&self, phase: &Phase, memory: &Memory) -> Vec<f64> {
+        let tiers = self.machine.tiers.len();
+        let mut mass = Vec::with_capacity(phase.streams.len() * tiers);
+        for stream in &phase.streams {
+            for tier in 0..tiers {
+                let pages = memory.piece_pages(stream.object, tier).iter().map(|n| f64::from(*n));
+                mass.push(match &stream.popularity {
+                    Popularity::Stationary { density, .. } => pages.zip(density).map(|(n, d)| n * f64::from(*d)).sum(),
+                    Popularity::Sweep => pages.sum::<f64>() / f64::from(self.workload.objects[stream.object].pages),
+                });
+            }
+        }
+        mass
+    }
+
+    /// Share of each stream's reads that miss the cache.
+    fn miss(&self, phase: &Phase, rates: &[f64]) -> Vec<f64> {
+        let objects = &self.workload.objects;
+        let mut reads = vec![0.0; phase.streams.len()];
+        for (group, rate) in phase.groups.iter().zip(rates) {
+            for s in group.streams.clone() {
+                reads[s] = rate * phase.streams[s].reads_per_op;
+            }
+        }
+        let page_bytes = self.workload.page_bytes;
+        let hits = hit_shares(&phase.streams, objects, &reads, page_bytes, self.machine.llc_bytes);
+        let miss = phase.streams.iter().zip(hits).map(|(stream, hits)| {
+            if stream.missed_llc {
+                return 1.0;
+            }
+            match &stream.popularity {
+                Popularity::Sweep => 1.0 - hits[0],
+                Popularity::Stationary { density, .. } => {
+                    let pages = objects[stream.object].edges.windows(2).map(|e| f64::from(e[1] - e[0]));
+                    let missed = density.iter().zip(hits).zip(pages);
+                    missed.map(|((d, hit), n)| f64::from(*d) * (1.0 - hit) * n).sum()
+                }
+            }
+        });
+        miss.collect()
+    }
+
+    /// Operations per nanosecond of each group, and latency multipliers, that agree with each other.
+    fn flow(&self, flow: &Flow<'_>, mass: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let tiers = self.machine.tiers.len();
+        let (phase, miss) = (flow.phase, &flow.miss);
+        let mut rates = vec![0.0; phase.groups.len()];
+        let mut solver = LatencySolver::new(self.machine);
+        solver.solve(|multipliers, traffic| {
+            traffic.clear();
+            traffic.extend_from_slice(&self.co_runners);
+            for (group, rate) in phase.groups.iter().zip(&mut rates) {
+                let operation = Operation {
+                    group,
+                    streams: &phase.streams,
+                    mass,
+                    miss,
+                };
+                *rate =
+                    f64::from(group.threads) * flow.core_share / operation_time(self.machine, &operation, multipliers);
+                for s in group.streams.clone() {
+                    let stream = &phase.streams[s];
+                    let bytes = *rate * LINE_BYTES * miss[s];
+                    for (tier, traffic) in traffic.iter_mut().enumerate() {
+                        traffic.read_gbps += bytes * stream.reads_per_op * mass[s * tiers + tier];
+                        traffic.write_gbps += bytes * stream.writebacks_per_op * mass[s * tiers + tier];
+                    }
+                }
+            }
+        });
+        let mut multipliers = Vec::new();
+        solver.multipliers(&mut multipliers);
+        (rates, multipliers)
     }
 }
 
@@ -161,7 +288,19 @@ impl Truth for Foresight<'_> {
         }
     }
 
-    fn latency_ns(&self) -> Vec<f64> {
-        self.latency_ns.clone()
+    fn latency_at(&self, horizon: Horizon, shares: &[f64]) -> Vec<f64> {
+        let flows = match horizon {
+            Horizon::Run => &self.run_flows,
+            Horizon::Now => &self.now_flow,
+        };
+        let all_ns: f64 = flows.iter().map(|(_, ns)| ns).sum();
+        let mut mean = vec![0.0; shares.len()];
+        for (flow, ns) in flows {
+            let (_, multipliers) = self.flow(flow, &shares.repeat(flow.phase.streams.len()));
+            for ((mean, tier), multiplier) in mean.iter_mut().zip(&self.machine.tiers).zip(multipliers) {
+                *mean += tier.latency_ns * multiplier * ns / all_ns;
+            }
+        }
+        mean
     }
 }

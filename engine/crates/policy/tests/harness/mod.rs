@@ -41,10 +41,10 @@ impl Pages {
     fn place(&mut self, extent: &Extent, placement: Placement) {
         for (nth, page) in (extent.start..extent.start + extent.pages).enumerate() {
             let mut order: Vec<usize> = (0..self.capacity.len()).collect();
-            match placement {
+            match &placement {
                 Placement::FastestFree => {}
                 Placement::FastestAbove { free_pages } => {
-                    if self.free_pages(0) <= free_pages {
+                    if self.free_pages(0) <= *free_pages {
                         order.rotate_left(1);
                     }
                 }
@@ -58,6 +58,7 @@ impl Pages {
                     }
                     order.rotate_left(round[(interleave.position as usize + nth) % round.len()]);
                 }
+                Placement::ByPage(tiers) => order.rotate_left(usize::from(tiers[nth])),
             }
             let tier = order.into_iter().find(|tier| self.used[*tier] < self.capacity[*tier]);
             let tier = tier.expect("the test machine holds the footprint");
@@ -111,8 +112,10 @@ impl Truth for Hidden {
         }
     }
 
-    fn latency_ns(&self) -> Vec<f64> {
-        self.latency_ns.clone()
+    /// Each tier takes as much longer as it has more than half of the reads.
+    fn latency_at(&self, _: Horizon, shares: &[f64]) -> Vec<f64> {
+        let loaded = self.latency_ns.iter().zip(shares);
+        loaded.map(|(ns, share)| ns * (0.5 + share).max(1.0)).collect()
     }
 }
 
@@ -486,7 +489,14 @@ impl Driver {
             request,
         });
         match request.how {
-            How::InFault { .. } => self.begin(request),
+            How::InFault { .. } | How::Reclaim => self.begin(request),
+            How::Free => {
+                assert!(
+                    self.policy.needs().truth,
+                    "only an offline oracle moves pages at no cost"
+                );
+                self.begin(request);
+            }
             How::Background | How::KeepingFrame | How::Remap => self.waiting.push_back(request),
         }
     }
@@ -527,7 +537,11 @@ impl Driver {
             self.end(request, Outcome::NoSpace);
         } else {
             self.pages.used[usize::from(to)] += frames;
-            self.run(request);
+            if request.how.is_at_once() {
+                self.arrive(request);
+            } else {
+                self.run(request);
+            }
         }
     }
 
@@ -605,7 +619,7 @@ impl Driver {
                     self.kept[page as usize] = Some(from);
                     self.pages.used[usize::from(from)] += 1;
                 }
-                How::Background | How::InFault { .. } => self.release(page),
+                How::Background | How::InFault { .. } | How::Reclaim | How::Free => self.release(page),
             }
             self.pages.used[usize::from(from)] -= 1;
             self.pages.tiers[page as usize] = Some(request.to);

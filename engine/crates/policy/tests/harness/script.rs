@@ -244,6 +244,8 @@ fn describe(entry: &Entry) -> String {
                 How::KeepingFrame => " keeping its frame",
                 How::Remap => " to its old frame",
                 How::InFault { .. } => " in the fault",
+                How::Reclaim => " before the new pages",
+                How::Free => " at no cost",
             };
             format!(
                 "{:8.3} ms  ask   {}: {from} -> {}{how}\n",

@@ -9,8 +9,13 @@ use crate::workload::{Phase, Popularity};
 use super::{Fast, Progress};
 
 impl Fast<'_> {
-    /// Sets the guards that the policy has asked for.
-    pub(super) fn take_guards(&mut self) {
+    /// Sets the guards that the policy has asked for; says whether pages have moved since the last call.
+    pub(super) fn take_guards(&mut self) -> bool {
+        let moved = std::mem::take(&mut self.driver.moved);
+        for page in &moved {
+            self.hints.disarm(*page);
+            self.writes.disarm(*page);
+        }
         for pages in std::mem::take(&mut self.driver.arms) {
             for page in pages {
                 if self.driver.memory.exists(page) {
@@ -21,6 +26,7 @@ impl Fast<'_> {
         for page in std::mem::take(&mut self.driver.released) {
             self.writes.disarm(page);
         }
+        !moved.is_empty()
     }
 
     /// Charges running threads for what they did for the tiering system.
