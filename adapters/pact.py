@@ -7,31 +7,21 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from tiertune.adapters.base import Adapter, AdapterError, Config, NativeKnob, Value
 from tiertune.nearest import nearest
 
-
-class Option(NamedTuple):
-    """A command-line option; `whole` when it takes whole numbers only."""
-
-    name: str
-    unit: str
-    whole: bool = True
-
-
-OPTIONS: dict[str, Option] = {
-    "pebs_period": Option("--pebs-period", "events/sample"),
-    "sampling_interval_ms": Option("--sampling-interval", "ms"),
-    "adaptive_interval_ms": Option("--adaptive-interval", "ms"),
-    "bin_count": Option("--bin-count", "bins"),
-    "initial_bin_width": Option("--bin-width", "cycles", whole=False),
-    "cooling_alpha": Option("--cooling-alpha", "", whole=False),
-    "cooling_trigger_samples": Option("--cooling-trigger-samples", "samples"),
-    "demotion_margin": Option("--demotion-margin", "pages"),
-    "max_migrations_per_cycle": Option("--max-migrations-per-cycle", "pages"),
-    "pac_pool_max": Option("--pac-pool-max", "pages"),
+OPTIONS: dict[str, NativeKnob] = {
+    "pebs_period": NativeKnob("--pebs-period", "events/sample"),
+    "sampling_interval_ms": NativeKnob("--sampling-interval", "ms"),
+    "adaptive_interval_ms": NativeKnob("--adaptive-interval", "ms"),
+    "bin_count": NativeKnob("--bin-count", "bins"),
+    "initial_bin_width": NativeKnob("--bin-width", "cycles"),
+    "cooling_alpha": NativeKnob("--cooling-alpha", ""),
+    "cooling_trigger_samples": NativeKnob("--cooling-trigger-samples", "samples"),
+    "demotion_margin": NativeKnob("--demotion-margin", "pages"),
+    "max_migrations_per_cycle": NativeKnob("--max-migrations-per-cycle", "pages"),
+    "pac_pool_max": NativeKnob("--pac-pool-max", "pages"),
 }
 KNOB_OF = {option.name: knob for knob, option in OPTIONS.items()}
 
@@ -62,7 +52,7 @@ class PactAdapter(Adapter):
     def native_knob(self, knob: str) -> NativeKnob | None:
         """The option of `knob`, or the constant; None for a switch that the published code does not have."""
         if knob in OPTIONS:
-            return NativeKnob(OPTIONS[knob].name, OPTIONS[knob].unit)
+            return OPTIONS[knob]
         return CONSTANTS.get(knob)
 
     def to_native(self, config: Mapping[str, Value]) -> dict[str, Value]:
@@ -70,14 +60,12 @@ class PactAdapter(Adapter):
         resolved = self.resolve(config)
         native: dict[str, Value] = {}
         for knob, option in OPTIONS.items():
-            number = _number(knob, resolved[knob])
-            native[option.name] = round(number) if option.whole else number
+            native[option.name] = resolved[knob]
         if resolved["cooling_mode"] == "off":
             native["cooling_alpha"] = native[OPTIONS["cooling_alpha"].name]
             native[OPTIONS["cooling_alpha"].name] = NO_COOLING
         for knob, constant in CONSTANTS.items():
-            number = _number(knob, resolved[knob])
-            native[constant.name] = round(number) if knob == "cooling_interval_ms" else number
+            native[constant.name] = resolved[knob]
         rest = {knob: value for knob, value in resolved.items() if self.native_knob(knob) is None}
         return {**native, **rest}
 

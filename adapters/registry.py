@@ -10,6 +10,7 @@ from tiertune.adapters.hmsdk import HmsdkAdapter
 from tiertune.adapters.kernel import KernelAdapter
 from tiertune.adapters.layered import LayeredAdapter
 from tiertune.adapters.pact import PactAdapter
+from tiertune.adapters.soar import SoarAdapter
 
 ADAPTERS: dict[str, type[Adapter]] = {
     "hemem": HememAdapter,
@@ -18,6 +19,7 @@ ADAPTERS: dict[str, type[Adapter]] = {
     "nbt": KernelAdapter,
     "autonuma": KernelAdapter,
     "pact": PactAdapter,
+    "soar": SoarAdapter,
     "mru": BaselineAdapter,
     "random": BaselineAdapter,
     "interleave": BaselineAdapter,

@@ -31,6 +31,10 @@ class TestHmsdk(AdapterContract):
     system = "hmsdk"
 
 
+class TestSoar(AdapterContract):
+    system = "soar"
+
+
 class TestMru(AdapterContract):
     system = "mru"
 

@@ -17,6 +17,7 @@ from tiertune.spaces.definition import Space, load_space
 FULL = ROOT / "tests/configs/good/space/full.yaml"
 SHIPPED = [
     "hemem",
+    "soar",
     "pact",
     "tpp",
     "nbt",

@@ -39,6 +39,7 @@ pub mod random_exchange;
 pub mod rate_limit;
 pub mod registry;
 pub mod signal;
+pub mod soar;
 pub mod static_split;
 pub mod tpp;
 pub mod watermarks;

@@ -152,15 +152,15 @@ impl Pact {
             promoted_pages: 0,
             demoted_pages: 0,
             next: Deadlines {
-                window: nanos(config.sampling_interval_ms),
-                bins: nanos(config.adaptive_interval_ms),
+                window: nanos(config.sampling_interval_ms.into()),
+                bins: nanos(config.adaptive_interval_ms.into()),
                 balance: if lru && config.demotion_trigger == "switch" {
                     nanos(config.balance_interval_s * 1e3)
                 } else {
                     NEVER
                 },
                 cooling: if config.cooling_mode == "pass" {
-                    nanos(config.cooling_interval_ms)
+                    nanos(config.cooling_interval_ms.into())
                 } else {
                     NEVER
                 },
@@ -368,7 +368,7 @@ impl Pact {
             + if self.in_flight == 0 {
                 nanos(self.config.migration_poll_ms)
             } else if self.config.migration_limit == "cycle" {
-                nanos(self.config.sampling_interval_ms)
+                nanos(self.config.sampling_interval_ms.into())
             } else {
                 0 // the next call follows when these moves have ended
             };
@@ -461,11 +461,20 @@ impl Policy for Pact {
 
     fn on_wake(&mut self, cx: &mut Context<'_>) {
         self.admit(cx.pages);
-        if due(&mut self.next.window, cx.now, nanos(self.config.sampling_interval_ms)) {
+        if due(
+            &mut self.next.window,
+            cx.now,
+            nanos(self.config.sampling_interval_ms.into()),
+        ) {
             self.attribute(cx);
         }
         let adaptive = self.config.binning == "adaptive";
-        if due(&mut self.next.bins, cx.now, nanos(self.config.adaptive_interval_ms)) && adaptive {
+        if due(
+            &mut self.next.bins,
+            cx.now,
+            nanos(self.config.adaptive_interval_ms.into()),
+        ) && adaptive
+        {
             let pages = self.tracked_pages as f64 / self.config.footprint_scale;
             self.bins.adapt(&self.reservoir, pages, self.ring.len());
         }
@@ -476,7 +485,11 @@ impl Policy for Pact {
         ) {
             self.reclaiming = self.demoted_pages < self.promoted_pages + u64::from(self.config.demotion_margin);
         }
-        if due(&mut self.next.cooling, cx.now, nanos(self.config.cooling_interval_ms)) {
+        if due(
+            &mut self.next.cooling,
+            cx.now,
+            nanos(self.config.cooling_interval_ms.into()),
+        ) {
             self.cool(cx);
         }
         self.migrate(cx);

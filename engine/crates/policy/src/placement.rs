@@ -13,6 +13,13 @@ pub enum Placement {
         /// Pages of tier 0 that stay free.
         free_pages: u32,
     },
+    /// Parts of equal size, each by first touch or in the fastest slow tier with room.
+    Parts {
+        /// Pages of a part; the last one may have less.
+        part_pages: u32,
+        /// Bit `n % 64` of word `n / 64`: part `n` is placed by first touch; at most 256 parts.
+        fast: [u64; 4],
+    },
     /// The slowest tier, then the next faster one when it is full.
     SlowestFree,
     /// The fastest tier, which the driver makes as large as it takes: the all-fast reference line.

@@ -10,7 +10,7 @@ use crate::nearest::nearest;
 use crate::policy::{Policy, Topology};
 use crate::{
     all_fast, all_slow, autonuma, colloid, hemem, hmsdk, interleave, mru, nbt, notier, oracle, pact, random_exchange,
-    static_split, tpp,
+    soar, static_split, tpp,
 };
 
 /// Everything the rest of the project may know about a base system without running it.
@@ -69,6 +69,7 @@ pub const PAGE_2M: u64 = 2 << 20;
 pub static SYSTEMS: &[System] = &[
     hemem::SYSTEM,
     pact::SYSTEM,
+    soar::SYSTEM,
     tpp::SYSTEM,
     nbt::SYSTEM,
     autonuma::SYSTEM,

@@ -79,6 +79,18 @@ impl Memory {
                 (1..tiers).for_each(|tier| next += self.fill(object, next, tier, u32::MAX));
                 next += self.fill(object, next, 0, u32::MAX);
             }
+            Placement::Parts { part_pages, fast } => {
+                for part in 0..object.pages.div_ceil(part_pages) as usize {
+                    let end = object.pages.min((part as u32 + 1) * part_pages);
+                    let mut order: Vec<usize> = (0..tiers).collect();
+                    if (fast[part / 64] >> (part % 64)) & 1 == 0 {
+                        order.rotate_left(1);
+                    }
+                    for tier in order {
+                        next += self.fill(object, next, tier, end - next);
+                    }
+                }
+            }
             Placement::SlowestFree => (0..tiers)
                 .rev()
                 .for_each(|tier| next += self.fill(object, next, tier, u32::MAX)),

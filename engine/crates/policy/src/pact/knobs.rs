@@ -7,10 +7,10 @@ crate::knobs! {
         pebs_period: u64 = 400, int(50, 20_000, log), unit "events/sample", special [], tuned, restart,
             source "PACT section 4.3.5; config.h PACT_PEBS_SAMPLE_PERIOD; range ours";
         /// Length of a window, at whose end stalls are read and attributed
-        sampling_interval_ms: f64 = 20.0, float(5.0, 1000.0, log), unit "ms", special [], tuned, restart,
+        sampling_interval_ms: u32 = 20, int(5, 1000, log), unit "ms", special [], tuned, restart,
             source "PACT section 4.3.3; config.h PACT_DEFAULT_SAMPLING_INTERVAL_MS; range ours";
         /// Time between two computations of the bin width
-        adaptive_interval_ms: f64 = 20.0, float(5.0, 1000.0, log), unit "ms", special [], tuned, restart,
+        adaptive_interval_ms: u32 = 20, int(5, 1000, log), unit "ms", special [], tuned, restart,
             source "config.h PACT_DEFAULT_ADAPTIVE_INTERVAL_MS; range ours";
         /// Bins; pages of the last one are promoted
         bin_count: u32 = 20, int(4, 128), unit "bins", special [], tuned, restart,
@@ -34,7 +34,7 @@ crate::knobs! {
         cooling_trigger_samples: u64 = 200_000, int(1000, 10_000_000, log), unit "samples", special [], tuned, restart,
             when "cooling_mode" = "pass", source "PACT section 5.7; cli --cooling-trigger-samples; range ours";
         /// Time between two passes that cool
-        cooling_interval_ms: f64 = 5000.0, float(100.0, 60_000.0, log), unit "ms", special [], tuned, restart,
+        cooling_interval_ms: u32 = 5000, int(100, 60_000, log), unit "ms", special [], tuned, restart,
             when "cooling_mode" = "pass", source "config.h PACT_DEFAULT_COOLING_INTERVAL_MS; range ours";
         /// Pages that demotion may be ahead of promotion, kept free as headroom
         demotion_margin: u32 = 0, int(0, 262_144), unit "pages", special [], tuned, restart,

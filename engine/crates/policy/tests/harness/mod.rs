@@ -48,6 +48,12 @@ impl Pages {
                         order.rotate_left(1);
                     }
                 }
+                Placement::Parts { part_pages, fast } => {
+                    let part = nth / *part_pages as usize;
+                    if (fast[part / 64] >> (part % 64)) & 1 == 0 {
+                        order.rotate_left(1);
+                    }
+                }
                 Placement::SlowestFree => order.reverse(),
                 Placement::FastUnbounded => self.capacity[0] = u32::MAX,
                 Placement::Interleaved(interleave) => {
@@ -151,6 +157,8 @@ pub struct Driver {
     pub hidden: Hidden,
     /// Periods of the samplers, as last asked for.
     pub periods: Vec<(Event, u64)>,
+    /// The run that a profiling run goes before.
+    pub postponed: Option<Box<Driver>>,
     /// Pages per tier that somebody else holds.
     taken: Vec<i64>,
     armed: Vec<Option<Nanos>>,
@@ -191,6 +199,7 @@ impl Driver {
                 reads_now: vec![0.0; pages],
                 latency_ns: (0..tiers).map(|tier| 80.0 + 120.0 * tier as f64).collect(),
             },
+            postponed: None,
             taken: vec![0; tiers],
             armed: vec![None; pages],
             kept: vec![None; pages],

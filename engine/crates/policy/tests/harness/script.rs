@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! machine page=2MiB tiers=4,8 KNOB=VALUE …   a policy on a new machine; must come first
-//! alloc 0..8                                 an extent
+//! alloc 0..8 [site 3]                        an extent, of a place in the program (one of its own if not said)
+//! rehearse | learn                           the profiling run begins | it ends, and the policy learns from it
 //! load 5 x9 | store 0..2 x3 | load 1,5 x2    samples, page by page, each page x times
 //! run 30ms [wakes | count]                   time passes: requests and what came of them; wake-ups
 //!                                            too if asked for, or only numbers
@@ -65,6 +66,28 @@ fn execute(system: &str, command: &str, driver: &mut Option<Driver>) -> Option<S
     let driver = driver.as_mut().expect("the first command is 'machine'");
     let mut output = String::new();
     match words.as_slice() {
+        ["rehearse"] => {
+            let capacity = |tier| driver.capacity(tier as u8);
+            let mut topology = Topology {
+                page_bytes: driver.page_bytes,
+                pages: (0..driver.tiers()).map(capacity).sum(),
+                capacity_pages: (0..driver.tiers()).map(capacity).collect(),
+            };
+            topology.capacity_pages[0] = topology.pages;
+            let earlier = Driver::new(driver.policy.rehearsal()?, &topology);
+            let later = std::mem::replace(driver, earlier);
+            driver.postponed = Some(Box::new(later));
+        }
+        ["learn"] => {
+            let notes = driver.policy.save();
+            *driver = *driver.postponed.take()?;
+            driver.policy.learn(&notes).ok()?;
+        }
+        ["alloc", range, "site", site] => {
+            let pages = pages(range)?;
+            driver.alloc_at(*pages.first()?, pages.len() as u32, site.parse().ok()?);
+            output.push_str(&tier_map(driver));
+        }
         ["alloc", range] => {
             let pages = pages(range)?;
             driver.alloc(*pages.first()?, pages.len() as u32);

@@ -28,6 +28,7 @@ const LATE_BATCHES: std::ops::Range<u64> = 100..200;
 const FULL_BATCHES: std::ops::Range<u64> = 100..135;
 /// Cold pages that are touched in a batch, beside the hot set.
 const COLD_TOUCHES: u64 = 200;
+const PROFILED_ACCESSES_PER_BATCH: u64 = 200_000;
 /// Batches after which a daemon is restarted.
 const RESTARTS: [u64; 2] = [60, 130];
 
@@ -171,7 +172,8 @@ fn observe(system: &str, config: &Config, page_bytes: u64, tiers: usize, restart
     }
 }
 
-/// Profiles offline, for systems that do: every third page of the hot set's first place, sampled once.
+/// Profiles offline, for systems that do: most of the samples fall on a part of the large object, some on the
+/// small one and on the one that comes late.
 fn rehearse(driver: &mut Driver, topology: &Topology) {
     let Some(rehearsal) = driver.policy.rehearsal() else {
         return;
@@ -180,12 +182,21 @@ fn rehearse(driver: &mut Driver, topology: &Topology) {
     roomy.capacity_pages[0] = topology.pages;
     let mut earlier = Driver::new(rehearsal, &roomy);
     earlier.alloc(0, SMALL_PAGES);
-    earlier.alloc(SMALL_PAGES, topology.pages - SMALL_PAGES - LATE_PAGES);
+    let late = topology.pages - LATE_PAGES;
+    earlier.alloc(SMALL_PAGES, late - SMALL_PAGES);
+    earlier.alloc(late, LATE_PAGES);
     for batch in 0..BATCHES {
         earlier.run_until(batch * BATCH_NS);
-        let hot = if batch % 2 == 0 { 0 } else { SMALL_PAGES };
-        let accesses: Vec<(Page, Event)> = (0..60).map(|nth| (hot + nth % SMALL_PAGES, Event::LoadMiss)).collect();
-        earlier.sample(&accesses);
+        let hot = match batch % 16 {
+            0 => 0,
+            8 => late,
+            _ => SMALL_PAGES,
+        };
+        for (event, period) in earlier.periods.clone() {
+            let records = (PROFILED_ACCESSES_PER_BATCH / period) as Page;
+            let accesses: Vec<(Page, Event)> = (0..records).map(|nth| (hot + nth % LATE_PAGES, event)).collect();
+            earlier.sample(&accesses);
+        }
         count(&mut earlier, (batch / PHASE_BATCHES) as u32, 0..SMALL_PAGES);
     }
     let notes = earlier.policy.save();
