@@ -16,8 +16,8 @@ SECTION = re.compile(r"^==> (\S+) <==$")
 class LayeredAdapter(Adapter):
     """Adapter of a host system with wrappers around it; the host's adapter does the host's part.
 
-    Knobs of the host that decide nothing under a wrapper are no knobs of the composition; their lines are left
-    out of its block, and ignored when a block is read.
+    Knobs of the host that decide nothing under a wrapper are no knobs of the composition; their lines are
+    left out of its block, and ignored when a block is read.
     """
 
     def __init__(self, system: str, host: Adapter) -> None:

@@ -123,9 +123,26 @@ COLLOID_ON_HINT_FAULTS = Layer(
     },
 )
 
+ALTO = Layer(
+    "alto",
+    "Alto's run script, which compares AOL with numbers of its own and writes {file} once a period",
+    {
+        "alto_aol_low_cycles": Setting("AOL_LOW", "cycles"),
+        "alto_aol_gap_cycles": Setting("AOL_GAP", "cycles from there to where all pass"),
+        "alto_curve": Setting("AOL_STEPS"),
+        "alto_sample_period_s": Setting("PERIOD", "s"),
+        "alto_min_load_latency_cycles": Setting("MIN_LATENCY", "cycles"),
+    },
+)
+PROMOTE_SCALE = "/proc/sys/kernel/numa_balancing_page_promote_scale"
+PTE_SCALE = "/proc/sys/kernel/numa_balancing_pte_scale"
+
 
 def layer_for(wrapper: str, base: str) -> Layer:
     """The settings of `wrapper` around the system `base`; raises `AdapterError` for an unknown wrapper."""
     if wrapper == "colloid":
         return {"hemem": COLLOID_ON_HEMEM, "memtis": COLLOID_ON_MEMTIS}.get(base, COLLOID_ON_HINT_FAULTS)
+    if wrapper == "alto":
+        file = PROMOTE_SCALE if base == "tpp" else PTE_SCALE
+        return Layer(ALTO.name, ALTO.place.format(file=file), ALTO.settings)
     raise AdapterError(f"wrapper '{wrapper}' has no adapter yet; add it to adapters/layers.py")

@@ -63,6 +63,30 @@ class TestColloidHemem(AdapterContract):
     system = "colloid+hemem"
 
 
+class TestColloidTpp(AdapterContract):
+    system = "colloid+tpp"
+
+
+class TestColloidNbt(AdapterContract):
+    system = "colloid+nbt"
+
+
+class TestAltoTpp(AdapterContract):
+    system = "alto+tpp"
+
+
+class TestAltoNbt(AdapterContract):
+    system = "alto+nbt"
+
+
+class TestAltoColloidTpp(AdapterContract):
+    system = "alto+colloid+tpp"
+
+
+class TestAltoColloidNbt(AdapterContract):
+    system = "alto+colloid+nbt"
+
+
 def test_every_system_has_an_adapter_and_every_adapter_a_contract_test() -> None:
     systems = {system.name for system in engine.systems()}
     assert set(ADAPTERS) == {system for system in systems if "+" not in system}

@@ -26,6 +26,12 @@ SHIPPED = [
     "random",
     "interleave",
     "colloid+hemem",
+    "colloid+tpp",
+    "colloid+nbt",
+    "alto+tpp",
+    "alto+nbt",
+    "alto+colloid+tpp",
+    "alto+colloid+nbt",
 ]
 """Spaces with the name of a system, which search all that can be tuned there."""
 

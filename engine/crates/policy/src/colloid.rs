@@ -499,7 +499,7 @@ impl Policy for Colloid {
 
     fn on_wake(&mut self, cx: &mut Context<'_>) {
         self.report(cx);
-        if self.host.take_wake(cx.now) || cx.now == 0 {
+        if self.host.take_wake(cx.now) {
             let ((), asked) = self.host.call(cx, |host, cx| host.on_wake(cx));
             if self.state.hold == Hold::ByFaults {
                 self.gate(asked, &[], cx);

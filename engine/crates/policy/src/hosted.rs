@@ -43,7 +43,10 @@ impl Hosted {
     pub fn new(policy: Box<dyn Policy>) -> Self {
         Self {
             policy,
-            account: Account::default(),
+            account: Account {
+                wake: Some(0), // the first call, which is promised to every policy
+                ..Account::default()
+            },
         }
     }
 

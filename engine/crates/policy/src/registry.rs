@@ -9,7 +9,7 @@ use crate::knob::{self, Config, Knob, KnobError};
 use crate::nearest::nearest;
 use crate::policy::{Policy, Topology};
 use crate::{
-    all_fast, all_slow, autonuma, colloid, hemem, hmsdk, interleave, mru, nbt, notier, oracle, pact, random_exchange,
+    all_fast, all_slow, alto, autonuma, colloid, hemem, hmsdk, interleave, mru, nbt, notier, oracle, pact, random_exchange,
     soar, static_split, tpp,
 };
 
@@ -85,10 +85,18 @@ pub static SYSTEMS: &[System] = &[
 ];
 
 /// The wrappers, in the order in which they go around each other, the outermost first.
-pub static WRAPPERS: &[Wrapper] = &[colloid::WRAPPER];
+pub static WRAPPERS: &[Wrapper] = &[alto::WRAPPER, colloid::WRAPPER];
 
 /// The compositions that papers evaluate; any other sensible one is found by its name as well.
-pub static COMPOSITIONS: &[&str] = &["colloid+hemem"];
+pub static COMPOSITIONS: &[&str] = &[
+    "colloid+hemem",
+    "colloid+tpp",
+    "colloid+nbt",
+    "alto+tpp",
+    "alto+nbt",
+    "alto+colloid+tpp",
+    "alto+colloid+nbt",
+];
 
 /// A base system with the wrappers around it; what a system's name stands for.
 #[derive(Clone)]

@@ -73,6 +73,8 @@ pub(super) fn around(host: &Composed) -> Vec<Knob> {
             (_, "colloid_static_limit_mib") if !by_heat => Value::Float(0.0),
             _ => continue,
         };
+        // A default outside the range ("spins", "no limit") is no place to start a search from.
+        knob.tunable &= default != Value::Int(0) && default != Value::Float(0.0);
         knob.default = default;
     }
     knobs
