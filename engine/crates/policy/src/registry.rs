@@ -9,8 +9,8 @@ use crate::knob::{self, Config, Knob, KnobError};
 use crate::nearest::nearest;
 use crate::policy::{Policy, Topology};
 use crate::{
-    all_fast, all_slow, alto, autonuma, colloid, hemem, hmsdk, interleave, mru, nbt, notier, oracle, pact, random_exchange,
-    soar, static_split, tpp,
+    all_fast, all_slow, alto, autonuma, colloid, hemem, hmsdk, interleave, mru, nbt, notier, oracle, pact,
+    random_exchange, soar, static_split, tpp,
 };
 
 /// Everything the rest of the project may know about a base system without running it.
