@@ -24,7 +24,6 @@ LOOP = "tiertune.tuner.loop"
 CRATES = ROOT / "engine" / "crates"
 MAY_DEPEND_ON = {
     "tiertune-policy": set[str](),
-    "tiertune-tierload": {"tiertune-workload"},
     "tiertune-workload": {"tiertune-policy"},
     "tiertune-sim": {"tiertune-policy", "tiertune-workload"},
     "tiertune-python": {"tiertune-policy", "tiertune-workload", "tiertune-sim"},

@@ -11,11 +11,13 @@ from tiertune.machines.definition import Machine
 from tiertune.nearest import nearest
 from tiertune.spaces.definition import Space
 from tiertune.tuner.campaign import Campaign
+from tiertune.tuner.claims.definition import Claims
 from tiertune.tuner.sweep.definition import Sweep
 from tiertune.workloads.definition import Workload
 
 MODELS: dict[str, type[BaseModel]] = {
     "campaign": Campaign,
+    "claims": Claims,
     "machine": Machine,
     "space": Space,
     "sweep": Sweep,

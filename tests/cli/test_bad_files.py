@@ -25,6 +25,8 @@ def arguments(kind: str, path: Path, folder: Path) -> list[str]:
     workload.write_text(WORKLOAD)
     if kind == "campaign":
         return ["tune", str(path)]
+    if kind == "claims":
+        return ["reproduce", "--claims", str(path)]
     if kind == "sweep":
         return ["sweep", str(path)]
     if kind == "machine":

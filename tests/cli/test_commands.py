@@ -21,6 +21,7 @@ COMMANDS = (
     "resume",
     "run",
     "sweep",
+    "reproduce",
     "record",
     "list",
     "show",
@@ -80,7 +81,9 @@ def test_the_list_of_commands_is_complete() -> None:
     assert "..." not in text.split("Commands:")[1]
 
 
-@pytest.mark.parametrize("kind", ["systems", "workloads", "machines", "campaigns", "spaces", "sweeps"])
+@pytest.mark.parametrize(
+    "kind", ["systems", "workloads", "machines", "campaigns", "spaces", "sweeps", "claims"]
+)
 def test_lists(kind: str) -> None:
     document = json.loads(tiertune("list", kind, "--json").stdout)
     assert document

@@ -12,12 +12,13 @@ from typing import Any
 from tiertune.machines.definition import load_machine
 from tiertune.spaces.definition import load_space
 from tiertune.tuner.campaign import load_campaign
+from tiertune.tuner.claims.definition import load_claims
 from tiertune.tuner.sweep.definition import load_sweep
 from tiertune.workloads.definition import load_workload
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = Path("tests/configs")
-KINDS = ("campaign", "machine", "space", "sweep", "workload")
+KINDS = ("campaign", "claims", "machine", "space", "sweep", "workload")
 
 
 def files(verdict: str, kind: str) -> list[Path]:
@@ -31,6 +32,7 @@ def load(kind: str, path: Path) -> Any:
         "campaign": load_campaign,
         "machine": load_machine,
         "space": load_space,
+        "claims": load_claims,
         "sweep": load_sweep,
         "workload": load_workload,
     }

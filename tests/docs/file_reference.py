@@ -17,12 +17,13 @@ EXAMPLES = {
     "machine": "machines/icx-pmem.yaml",
     "space": "tests/configs/good/space/full.yaml",
     "sweep": "sweeps/all-systems.yaml",
+    "claims": "tests/configs/good/claims/minimal.yaml",
 }
 
 HEAD = """\
 # Files
 
-What can be written into the five kinds of files. This page is made from the schemas that check them
+What the files that people write may hold. This page is made from the schemas that check them
 (`make golden` rewrites it); `tiertune schema KIND` prints a schema for editors.
 
 Sizes are written `64GiB`, `13.75MiB`, `96GB` or as a whole number of bytes. Names have lower-case letters,

@@ -10,7 +10,17 @@ from typing import Annotated
 import typer
 
 from tiertune import __version__
-from tiertune.tuner.cli import campaign, catalog, doctor, evaluate, recording, results, schema, sweep
+from tiertune.tuner.cli import (
+    campaign,
+    catalog,
+    doctor,
+    evaluate,
+    recording,
+    reproduce,
+    results,
+    schema,
+    sweep,
+)
 
 FIRST_STEPS = """\
 tiertune finds, checks and compares the best settings of memory-tiering systems.
@@ -65,6 +75,7 @@ app.command()(campaign.tune)
 app.command()(campaign.resume)
 app.command()(evaluate.run)
 app.command()(sweep.sweep)
+app.command()(reproduce.reproduce)
 app.command()(recording.record)
 app.command("list")(catalog.list_names)
 app.command()(catalog.show)

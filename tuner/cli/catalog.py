@@ -24,11 +24,12 @@ class Kind(StrEnum):
     CAMPAIGNS = "campaigns"
     SPACES = "spaces"
     SWEEPS = "sweeps"
+    CLAIMS = "claims"
 
 
 @guarded
 def list_names(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: Json = False) -> None:
-    """List systems, workloads, machines, campaigns, spaces, sweeps.
+    """List systems, workloads, machines, campaigns and so on.
 
     \b
     Examples:
@@ -136,6 +137,10 @@ def _load(kind: Kind, name: str) -> object:
         from tiertune.spaces.definition import load_space
 
         return load_space(name)
+    if kind is Kind.CLAIMS:
+        from tiertune.tuner.claims.definition import load_claims
+
+        return load_claims(name)
     if kind is Kind.SWEEPS:
         from tiertune.tuner.sweep.definition import load_sweep
 

@@ -10,7 +10,9 @@ from tiertune.tuner.cli.failures import guarded
 
 
 @guarded
-def schema(kind: Annotated[str, typer.Argument(help="campaign, machine, space, sweep or workload.")]) -> None:
+def schema(
+    kind: Annotated[str, typer.Argument(help="campaign, claims, machine, space, sweep or workload.")],
+) -> None:
     """Print the JSON Schema of a kind of file, for editors.
 
     \b

@@ -118,7 +118,7 @@ def load_sweep(name_or_path: str) -> Sweep:
 
     def outside(sweep: Sweep) -> list[tuple[Place, str]]:
         sweep._folder = path.parent
-        return list(dict.fromkeys(_cross_file_mistakes(sweep)))
+        return list(dict.fromkeys(outside_mistakes(sweep)))
 
     return load(Sweep, path, outside)
 
@@ -154,7 +154,8 @@ def _twice(place: Place, labels: list[str]) -> Iterator[tuple[Place, str]]:
             yield (*place, number, "name"), f"'{label}' is there twice; '{label}-{number}' is free"
 
 
-def _cross_file_mistakes(sweep: Sweep) -> Iterator[tuple[Place, str]]:
+def outside_mistakes(sweep: Sweep) -> Iterator[tuple[Place, str]]:
+    """Where the files and systems that a sweep names are not there, or do not fit together."""
     from tiertune.engine import systems
 
     known = {info.name: info for info in systems()}

@@ -20,6 +20,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 KINDS = {
     "campaigns": "campaign",
+    "claims": "claims",
     "machines": "machine",
     "spaces": "space",
     "sweeps": "sweep",

@@ -1,0 +1,1 @@
+"""Ready claims; data only."""

@@ -1,0 +1,116 @@
+"""Verdicts on claims: what is met, what is missed and by what, and what cannot be checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tiertune.tuner.claims.definition import Claim
+from tiertune.tuner.claims.verdict import Verdict, judge
+from tiertune.tuner.sweep.measured import Group, Spread
+from tiertune.tuner.sweep.row import Coordinates
+
+AT = Coordinates("", "notier", "default", "w", "none", "m", "1:1", 2, "none", 4096, -1)
+
+
+def group(system: str, slowdown: float, fast: str = "1:1") -> Group:
+    at = Coordinates(**{**AT.__dict__, "system": system, "fast": fast})
+    return Group(at, {"ok": 3}, {"slowdown": Spread(3, slowdown, slowdown, slowdown)}, {})
+
+
+GROUPS = [group("a", 1.0), group("b", 2.0), group("c", 2.1), group("d", 4.0)]
+
+
+def claim(*checks: dict[str, Any], **more: Any) -> Claim:
+    axes = {"systems": ["a"], "workloads": ["w"], "machines": ["m"], "ratios": ["1:1"]}
+    given = {"id": "X-1", "paper": "p", "where": "w", "statement": "s", "sweep": axes, "checks": list(checks)}
+    return Claim.model_validate({**given, **more})
+
+
+@pytest.mark.parametrize(
+    ("check", "met"),
+    [
+        ({"of": {"system": "b"}, "expected": 2.1, "within_pct": 5}, True),
+        ({"of": {"system": "b"}, "expected": 2.2, "within_pct": 5}, False),
+        ({"of": {"system": "b"}, "least": 2, "most": 2}, True),
+        ({"of": {"system": "b"}, "least": 2.01}, False),
+        ({"of": {"system": "b"}, "most": 1.99}, False),
+        ({"least": 1}, True),
+        ({"most": 3}, False),
+        ({"metric": "performance", "of": {"system": "d"}, "expected": 0.25, "within_pct": 0}, True),
+        (
+            {"kind": "ratio", "of": {"system": "d"}, "to": {"system": "b"}, "expected": 2, "within_pct": 1},
+            True,
+        ),
+        ({"kind": "ratio", "of": {"system": "b"}, "to": {"system": "d"}, "least": 1}, False),
+        (
+            {
+                "kind": "order",
+                "rows": [[{"system": "a"}], [{"system": "c"}, {"system": "b"}], [{"system": "d"}]],
+            },
+            True,
+        ),
+        ({"kind": "order", "rows": [[{"system": "b"}], [{"system": "a"}]]}, False),
+        # Strict between groups.
+        ({"kind": "order", "rows": [[{"system": "b"}], [{"system": "b"}]]}, False),
+    ],
+)
+def test_checks(check: dict[str, Any], met: bool) -> None:
+    judged = judge(claim({"kind": "value", "metric": "slowdown", **check}, if_missed="why"), GROUPS)
+    assert judged.verdict is (Verdict.MET if met else Verdict.MISSED)
+    assert judged.reason == ("" if met else "why")
+    assert judged.measured
+    assert judged.expected
+
+
+def test_one_failed_check_is_a_miss_and_is_what_is_told() -> None:
+    good = {"kind": "value", "metric": "slowdown", "of": {"system": "a"}, "most": 1}
+    bad = {"kind": "value", "metric": "slowdown", "of": {"system": "d"}, "most": 3}
+    judged = judge(claim(good, bad), GROUPS)
+    assert judged.verdict is Verdict.MISSED
+    assert judged.measured == "slowdown d = 4"
+    assert judged.expected == "slowdown d: at most 3"
+
+
+@pytest.mark.parametrize(("allowed", "verdict"), [(0, Verdict.MISSED), (1, Verdict.MET)])
+def test_each_place_is_checked_and_some_may_fail(allowed: int, verdict: Verdict) -> None:
+    groups = [*GROUPS, group("a", 3.0, "1:8"), group("b", 2.5, "1:8")]
+    check = {
+        "kind": "order",
+        "metric": "slowdown",
+        "rows": [[{"system": "a"}], [{"system": "b"}]],
+        "each": ["fast"],
+        "misses_allowed": allowed,
+    }
+    judged = judge(claim(check), groups)
+    assert judged.verdict is verdict
+    assert ("1:1: " in judged.measured) == (verdict is Verdict.MET)
+    assert "1:8: " in judged.measured
+
+
+def test_what_is_not_there_is_not_checkable_and_says_why() -> None:
+    check = {"kind": "value", "metric": "slowdown", "of": {"system": "e"}, "most": 3}
+    failed = Group(
+        Coordinates(**{**AT.__dict__, "system": "f"}), {"crashed": 1}, {}, {("crashed", "it broke"): 1}
+    )
+    judged = judge(claim(check), [*GROUPS, failed])
+    assert (judged.verdict, judged.reason) == (
+        Verdict.NOT_CHECKABLE,
+        "the sweep has no row 'e'; f: it broke",
+    )
+    missing = {"kind": "value", "metric": "promotions", "of": {"system": "a"}, "most": 3}
+    assert "no 'promotions'" in judge(claim(missing), GROUPS).reason
+    ambiguous = {
+        "kind": "ratio",
+        "metric": "slowdown",
+        "of": {"system": "a"},
+        "to": {"fast": "1:1"},
+        "most": 3,
+    }
+    assert "4 rows" in judge(claim(ambiguous), GROUPS).reason
+
+
+def test_a_claim_may_say_that_it_cannot_be_checked() -> None:
+    judged = judge(claim(sweep=None, checks=[], not_checkable="no users here"), [])
+    assert (judged.verdict, judged.reason) == (Verdict.NOT_CHECKABLE, "no users here")
