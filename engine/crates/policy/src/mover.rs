@@ -97,12 +97,14 @@ impl Mover {
 
     /// Takes note of copies that ended.
     pub fn arrived(&mut self, ended: &[Migrated], cx: &mut Context<'_>) {
-        if ended.is_empty() {
+        // What was over at once was never in flight.
+        let copied = || ended.iter().filter(|migrated| !migrated.request.how.is_at_once());
+        if copied().next().is_none() {
             return;
         }
         let full = |migrated: &&Migrated| migrated.outcome == Outcome::NoSpace;
-        self.failed_moves += ended.iter().filter(full).count() as u64;
-        self.in_flight -= ended.len() as u32;
+        self.failed_moves += copied().filter(full).count() as u64;
+        self.in_flight -= copied().count() as u32;
         if self.in_flight == 0 {
             cx.wake_at(cx.now.max(self.tick_start + self.period_ns));
         }

@@ -17,9 +17,10 @@
 //!   stamp; so does one that could not be moved;
 //! - with more than two tiers, tier 0 is "fast" and all others together are "slow"; a demoted page
 //!   goes to the fastest slow tier with room;
-//! - *not* modelled: that an allocation into full fast memory evicts a page first, which both the
-//!   proposal and the fork have. The driver places new pages before any copy could end, so they go
-//!   to slow memory and rise with their first sample.
+//! - with `alloc_evict` an allocation that does not fit fast memory first evicts pages that were seen
+//!   earlier (fifo: came earlier). The allocating thread waits for
+//!   those copies, as in direct reclaim. An allocation never evicts its own pages: what is larger than fast
+//!   memory begins there and goes on below.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -56,6 +57,9 @@ crate::knobs! {
         /// Whether a page goes down each round even if nothing needs its room
         background_evict: bool = false, bool, unit "", special [], fixed, rebuild,
             when "variant" = "fifo", source "a public HeMem fork";
+        /// Whether an allocation first evicts pages from full fast memory, so that new pages are always fast
+        alloc_evict: bool = true, bool, unit "", special [], fixed, rebuild,
+            source "ours, and a public HeMem fork; what makes recency good at reading what was just inserted";
     }
 }
 
@@ -227,6 +231,30 @@ impl Mru {
         self.mover.ask(page, to, cx);
     }
 
+    /// Evicts what was seen before now, page by page, as far as `pages` new ones need the room.
+    fn evict_for(&mut self, pages: u32, cx: &mut Context<'_>) {
+        let mut room = Room::now(cx.pages, self.topology.capacity_pages.len());
+        let short = pages.saturating_sub(cx.pages.free_pages(0));
+        for _ in 0..short {
+            let (victim, below) = (self.victim(cx.pages), room.below());
+            let (false, Some(below)) = (victim == NIL, below) else {
+                break;
+            };
+            let older = if self.fifo {
+                cx.now > 0
+            } else {
+                self.seen_at(victim) + self.hysteresis_ns < cx.now
+            };
+            if !older {
+                break;
+            }
+            room.moved(0, below);
+            self.unlist(victim);
+            self.states[victim as usize] |= MIGRATING;
+            cx.reclaim(victim, below);
+        }
+    }
+
     fn promote(&mut self, cx: &mut Context<'_>) {
         let mut room = Room::now(cx.pages, self.topology.capacity_pages.len());
         if self.config.background_evict && self.fifo {
@@ -281,6 +309,9 @@ impl Policy for Mru {
 
     fn on_alloc(&mut self, extent: &Extent, cx: &mut Context<'_>) -> Placement {
         self.admit(cx.pages);
+        if self.config.alloc_evict {
+            self.evict_for(extent.pages, cx);
+        }
         self.arrived.push((extent.start..extent.start + extent.pages, cx.now));
         Placement::FastestFree
     }

@@ -5,15 +5,23 @@ use crate::registry::{PAGE_2M, PAGE_4K, System};
 use crate::{Context, Extent, Placement, Policy, Topology};
 
 crate::knobs! {
-    /// `notier` has no knobs.
-    pub struct NoTierConfig for "notier" {}
+    /// Knobs of `notier`.
+    pub struct NoTierConfig for "notier" {
+        /// Share of fast memory that stays free as long as there is room elsewhere, as a kernel's high watermark
+        reserve_pct: f64 = 0.5, float(0.0, 5.0), unit "%", special [], fixed, restart,
+            source "Linux zone watermarks; default and range ours";
+    }
 }
 
-struct NoTier;
+struct NoTier {
+    free_pages: u32,
+}
 
 impl Policy for NoTier {
     fn on_alloc(&mut self, _: &Extent, _: &mut Context<'_>) -> Placement {
-        Placement::FastestFree
+        Placement::FastestAbove {
+            free_pages: self.free_pages,
+        }
     }
 }
 
@@ -28,7 +36,10 @@ pub const SYSTEM: System = System {
     build,
 };
 
-fn build(config: &Config, _: &Topology) -> Result<Box<dyn Policy>, KnobError> {
-    NoTierConfig::from_config(config)?;
-    Ok(Box::new(NoTier))
+fn build(config: &Config, topology: &Topology) -> Result<Box<dyn Policy>, KnobError> {
+    let config = NoTierConfig::from_config(config)?;
+    let reserve = f64::from(topology.capacity_pages[0]) * config.reserve_pct / 100.0;
+    Ok(Box::new(NoTier {
+        free_pages: reserve.round() as u32,
+    }))
 }

@@ -62,6 +62,8 @@ fn mru_config() -> impl Strategy<Value = Config> {
             ]
             .map(|(name, value)| (name.to_string(), value)),
         );
+        // The plain description has no allocations that wait; golden scripts show those.
+        config.insert("alloc_evict".into(), Value::Bool(false));
         if let Some(background) = fifo {
             config.insert("variant".into(), Value::from("fifo"));
             config.insert("background_evict".into(), Value::Bool(background));
