@@ -36,35 +36,35 @@ crate::knobs! {
     /// Knobs of `nbt`.
     pub struct NbtConfig for "nbt" {
         /// Which kernel: 5.18 promotes every faulting page, 6.1 and later those touched soon
-        generation: String = "6.1+".to_string(), choice("5.18", "6.1+"), unit "", special [], fixed, rebuild,
+        generation: String = "v6.1".to_string(), choice("v5.18", "v6.1"), unit "", special [], fixed, rebuild,
             source "Linux; 5.18 in Alto's and PACT's baselines, 6.1 and later in Colloid's";
         /// Shortest scan period, for a process of one scan_size_mb; it is divided by the number of those
         scan_period_min_ms: u32 = 1000, int(20, 20_000, log), unit "ms", special [], tuned, live,
             source "Linux kernel/sched/fair.c (debugfs sched/numa_balancing); range ours";
         /// scan_period_max_ms, after which the threshold is adjusted, over scan_period_min_ms
         scan_period_ratio: u32 = 60, int(1, 1000, log), unit "", special [], tuned, live,
-            when "generation" = "6.1+", source "scan_period_max_ms 60000; a ratio so that it cannot fall below the minimum";
+            when "generation" = "v6.1", source "scan_period_max_ms 60000; a ratio so that it cannot fall below the minimum";
         /// Memory marked per scan
         scan_size_mb: u32 = 256, int(16, 8192, log), unit "MB", special [], tuned, live,
             source "Linux kernel/sched/fair.c (debugfs sched/numa_balancing); range ours";
         /// A page touched within this time of being marked is hot, to begin with
         hot_threshold_ms: u32 = 1000, int(5, 20_000, log), unit "ms", special [], tuned, live,
-            when "generation" = "6.1+", source "Linux kernel/sched/fair.c (debugfs hot_threshold_ms); range ours";
+            when "generation" = "v6.1", source "Linux kernel/sched/fair.c (debugfs hot_threshold_ms); range ours";
         /// Bytes of hot pages per second beyond which none is promoted; 65536 limits nothing
         promote_rate_limit_mbps: u32 = 65_536, int(16, 65_536, log), unit "MB/s", special [], tuned, live,
-            when "generation" = "6.1+", source "Linux kernel.numa_balancing_promote_rate_limit_MBps; range ours";
+            when "generation" = "v6.1", source "Linux kernel.numa_balancing_promote_rate_limit_MBps; range ours";
         /// Distance between watermarks, as a share of the node
         watermark_scale_factor: u32 = 10, int(1, 3000, log), unit "1/10000", special [], tuned, live,
             source "Linux vm.watermark_scale_factor (mm/page_alloc.c)";
         /// Free memory above the promotion watermark with which everything is promoted, at least
         free_enough_mib: u32 = 1024, int(1, 65_536, log), unit "MiB", special [], tuned, rebuild,
-            when "generation" = "6.1+", source "Linux pgdat_free_space_enough; range ours";
+            when "generation" = "v6.1", source "Linux pgdat_free_space_enough; range ours";
         /// The same as a share of the node; the larger of the two counts
         free_enough_share: f64 = 0.0625, float(0.0, 0.5), unit "", special [], fixed, rebuild,
-            when "generation" = "6.1+", source "Linux pgdat_free_space_enough, a sixteenth; range ours";
+            when "generation" = "v6.1", source "Linux pgdat_free_space_enough, a sixteenth; range ours";
         /// Steps of the threshold from zero to twice its default
         threshold_steps: u32 = 16, int(4, 64), unit "steps", special [], fixed, rebuild,
-            when "generation" = "6.1+", source "Linux NUMA_MIGRATION_ADJUST_STEPS; range ours";
+            when "generation" = "v6.1", source "Linux NUMA_MIGRATION_ADJUST_STEPS; range ours";
         /// Whether a fault that finds no room wakes kswapd even if it failed 16 times before
         reset_kswapd_failures: bool = false, bool, unit "", special [], fixed, live, source "patch of the Alto artifact";
         /// Time before the first scan
@@ -99,7 +99,7 @@ impl Nbt {
             size_mb: config.scan_size_mb,
             footprint_scale: scale,
         };
-        let hot = (config.generation == "6.1+").then(|| {
+        let hot = (config.generation == "v6.1").then(|| {
             HotThreshold::new(Selection {
                 hot_threshold_ns: u64::from(config.hot_threshold_ms) * 1_000_000,
                 limit_bytes_per_s: scaled(u64::from(config.promote_rate_limit_mbps) << 20, scale),

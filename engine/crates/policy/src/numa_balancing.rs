@@ -36,6 +36,8 @@ pub struct NumaBalancing {
     pub marks: Watermarks,
     /// Whether kswapd demotes (`demotion_enabled`); otherwise it is never woken.
     demotes: bool,
+    /// An allocation that leaves no more wakes it.
+    wake_below_pages: u32,
     /// Extents whose pages the driver has placed since the last call.
     placed: Vec<Range<Page>>,
     /// The thread that took the last fault on each page, plus 1; empty when nobody asks.
@@ -57,6 +59,7 @@ impl NumaBalancing {
             scan: NumaScan::new(pace, false, topology),
             lru: Lru::new(topology.pages, topology.page_bytes),
             kswapd: Kswapd::new(topology, kswapd_target_pages),
+            wake_below_pages: marks.low,
             marks,
             demotes: true,
             placed: Vec::new(),
@@ -68,6 +71,13 @@ impl NumaBalancing {
             no_room: 0,
             failed_moves: 0,
         }
+    }
+
+    /// kswapd wakes as soon as an allocation leaves less than `pages` free, not at the low watermark (TPP).
+    #[must_use]
+    pub fn waking_below(mut self, pages: u32) -> Self {
+        self.wake_below_pages = pages.saturating_sub(1);
+        self
     }
 
     /// Nothing is ever demoted.
@@ -88,6 +98,8 @@ impl NumaBalancing {
     pub fn on_alloc(&mut self, extent: &Extent, cx: &mut Context<'_>) -> Placement {
         self.admit(cx);
         self.placed.push(extent.start..extent.start + extent.pages);
+        // An allocation that leaves little wakes kswapd, which looks as soon as pages are in place.
+        cx.wake_at(cx.now);
         Placement::FastestAbove {
             free_pages: self.marks.low,
         }
@@ -99,7 +111,7 @@ impl NumaBalancing {
         if self.placed.is_empty() {
             return;
         }
-        if cx.pages.free_pages(0) <= self.marks.low {
+        if cx.pages.free_pages(0) <= self.wake_below_pages {
             self.wake_kswapd(cx);
         }
         for pages in std::mem::take(&mut self.placed) {

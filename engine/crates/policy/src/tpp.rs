@@ -96,7 +96,7 @@ impl Tpp {
             size_mb: config.scan_size_mb,
             footprint_scale: config.footprint_scale,
         };
-        let mut balancing = NumaBalancing::new(pace, topology, marks, demote_mark);
+        let mut balancing = NumaBalancing::new(pace, topology, marks, demote_mark).waking_below(demote_mark);
         balancing
             .kswapd
             .retry_after_ns(Nanos::from(config.kswapd_retry_ms) * 1_000_000);

@@ -20,7 +20,8 @@ pub struct Watermarks {
     pub low: u32,
     /// Where kswapd stops; promotions need as much.
     pub high: u32,
-    /// Where it stops while balancing in tiering mode, so that promotions find room.
+    /// Where it stops while balancing in tiering mode, so that promotions find room: at least a page
+    /// above `high`, which large pages would not give.
     pub promo: u32,
 }
 
@@ -42,11 +43,12 @@ impl Watermarks {
         let min = min_free_kib * 1024.0 * fast / all;
         let gap = (min / 4.0).max(fast * f64::from(watermark_scale_factor) / 1e4);
         let pages = |bytes: f64| (bytes / topology.page_bytes as f64).ceil() as u32;
+        let high = pages(min + 2.0 * gap);
         Self {
             min: pages(min),
             low: pages(min + gap),
-            high: pages(min + 2.0 * gap),
-            promo: pages(min + 3.0 * gap),
+            high,
+            promo: pages(min + 3.0 * gap).max(high + 1),
         }
     }
 
