@@ -2,15 +2,12 @@
 //!
 //! Touches of a page by independent draws are a Poisson process, so a bit is set with probability
 //! `1 - exp(-expected touches since it was cleared)`, and spans between clearings are independent.
-//! A sweep touches a page when it passes it. Expected touches are kept per piece, up to the start of
+//! A sweep touches a page as long as it passes it. Expected touches are kept per piece, up to the start of
 //! the phase, and from there on by stream, so that time costs nothing and only tests do.
 
 use tiertune_policy::{AccessedBits, CounterRng, Page};
 
-use crate::workload::{Phase, Popularity, Workload};
-
-/// What a sweep's pass adds to the touches of a page: enough to be certain of.
-const PASS_TOUCHES: f64 = 64.0;
+use crate::workload::{LINE_BYTES, Phase, Popularity, Workload};
 
 /// Passes of sweeps over an object, by how many threads share it out.
 #[derive(Debug, Clone, Default)]
@@ -30,9 +27,12 @@ impl Swept {
         self.parts.insert(at, part);
     }
 
-    /// How often the place `x` (0 to 1 of a thread's part) was passed in earlier phases.
-    fn passed(&self, x: f64) -> f64 {
-        self.whole + (self.parts.len() - self.parts.partition_point(|part| *part <= x)) as f64
+    /// How often the page from `x` to `x + width` (0 to 1 of a thread's part) was passed in earlier phases.
+    fn passed(&self, x: f64, width: f64) -> f64 {
+        let begun = &self.parts[self.parts.partition_point(|part| *part <= x)..];
+        let (within, behind) = begun.split_at(begun.partition_point(|part| *part < x + width));
+        let partly: f64 = within.iter().map(|part| (part - x) / width).sum();
+        self.whole + partly + behind.len() as f64
     }
 }
 
@@ -123,15 +123,22 @@ impl<'w> Touches<'w> {
         let piece = object.piece_of(page);
         let position = f64::from(object.position_of(page));
         let within = |threads: u32| (position * f64::from(threads) / f64::from(object.pages)).fract();
+        let width = |threads: u32| f64::from(threads) / f64::from(object.pages);
+        // A pass touches every line of a page, one after another.
+        let lines = self.workload.page_bytes as f64 / LINE_BYTES;
         let mut touches = self.past[index][piece];
         for swept in &self.swept[index] {
-            touches += PASS_TOUCHES * swept.passed(within(swept.threads));
+            touches += lines * swept.passed(within(swept.threads), width(swept.threads));
         }
         let Some(phase) = self.phase else { return touches };
         for s in &self.streams[index] {
             touches += match &phase.streams[*s].popularity {
                 Popularity::Stationary { density, .. } => self.visits[*s] * f64::from(density[piece]),
-                Popularity::Sweep => PASS_TOUCHES * (self.visits[*s] + 1.0 - within(threads_of(phase, *s))).floor(),
+                Popularity::Sweep => {
+                    let threads = threads_of(phase, *s);
+                    let past_start = (self.visits[*s] - within(threads)).max(0.0);
+                    lines * (past_start.floor() + (past_start.fract() / width(threads)).min(1.0))
+                }
             };
         }
         touches

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use support::{compile, request};
-use tiertune_policy::registry::PAGE_4K;
+use tiertune_policy::registry::{PAGE_2M, PAGE_4K};
 use tiertune_policy::{
     Config, Context, CopyMode, Extent, Fault, FaultKind, Migrated, MigrationMechanics, Nanos, Needs, Outcome, Page,
     Placement, Policy,
@@ -45,8 +45,8 @@ fn base(workload: &Workload) -> Request {
     let mut request = request(
         "notier",
         Config::new(),
-        PAGE_4K,
-        u64::from(workload.pages) / 2 * PAGE_4K,
+        workload.page_bytes,
+        u64::from(workload.pages) / 2 * workload.page_bytes,
         1,
     );
     request.machine.llc_bytes = 64;
@@ -217,6 +217,29 @@ fn a_bit_that_was_only_looked_at_stays_set() {
         let later = &accessed[1..accessed.len() - 1];
         let mean = later.iter().sum::<f64>() / later.len() as f64;
         close(mean, expected, 0.02, "share of bits set in a millisecond");
+    }
+}
+
+/// A sweep is in a page of 2 MiB for milliseconds, and sets its bit again however often it is cleared meanwhile.
+#[test]
+fn a_sweep_sets_the_bit_of_a_page_as_long_as_it_is_in_it() {
+    let pages = f64::from(SCANNED);
+    let ops = pages * 32768.0 / 20.0;
+    let workload = compile(
+        json!({"objects": [{"name": "t", "bytes": u64::from(SCANNED) << 21}],
+        "blocks": [{"phases": [{"name": "p", "groups": [{"name": "w", "threads": 4, "ops": ops, "cpu_ns_per_op": 50.0,
+            "streams": [{"object": "t", "law": {"kind": "sweep"}, "class": "stream", "reads_per_op": 1.0}]}]}]}]}),
+        PAGE_2M,
+    );
+    for mode in MODES {
+        let seen = Shared::default();
+        run(&workload, mode, Scans(seen.clone()));
+        let accessed = &seen.lock().expect("one thread").accessed;
+        let later = &accessed[1..accessed.len() - 1];
+        let mean = pages * later.iter().sum::<f64>() / later.len() as f64;
+        // Four threads are in a page each; now and then one is in two of them within the millisecond.
+        assert!(later.len() > 10, "{} milliseconds", later.len());
+        assert!((4.0..8.0).contains(&mean), "{mode:?}: {mean} pages a millisecond");
     }
 }
 
