@@ -9,12 +9,15 @@ from tiertune.adapters.hemem import HememAdapter
 from tiertune.adapters.hmsdk import HmsdkAdapter
 from tiertune.adapters.kernel import KernelAdapter
 from tiertune.adapters.layered import LayeredAdapter
+from tiertune.adapters.memtis import MemtisAdapter
 from tiertune.adapters.pact import PactAdapter
 from tiertune.adapters.soar import SoarAdapter
 
 ADAPTERS: dict[str, type[Adapter]] = {
     "hemem": HememAdapter,
     "hmsdk": HmsdkAdapter,
+    "memtis": MemtisAdapter,
+    "flexmem": MemtisAdapter,
     "tpp": KernelAdapter,
     "nbt": KernelAdapter,
     "autonuma": KernelAdapter,

@@ -11,6 +11,10 @@ class TestHemem(AdapterContract):
     system = "hemem"
 
 
+class TestMemtis(AdapterContract):
+    system = "memtis"
+
+
 class TestTpp(AdapterContract):
     system = "tpp"
 
@@ -33,6 +37,8 @@ class TestHmsdk(AdapterContract):
 
 class TestSoar(AdapterContract):
     system = "soar"
+class TestFlexmem(AdapterContract):
+    system = "flexmem"
 
 
 class TestMru(AdapterContract):

@@ -19,6 +19,8 @@ SHIPPED = [
     "hemem",
     "soar",
     "pact",
+    "memtis",
+    "flexmem",
     "tpp",
     "nbt",
     "autonuma",

@@ -8,10 +8,6 @@ use thiserror::Error;
 use crate::knob::{self, Config, Knob, KnobError};
 use crate::nearest::nearest;
 use crate::policy::{Policy, Topology};
-use crate::{
-    all_fast, all_slow, alto, autonuma, colloid, hemem, hmsdk, interleave, mru, nbt, notier, oracle, pact,
-    random_exchange, soar, static_split, tpp,
-};
 
 /// Everything the rest of the project may know about a base system without running it.
 #[derive(Clone, Copy)]
@@ -67,25 +63,27 @@ pub const PAGE_2M: u64 = 2 << 20;
 
 /// The base systems.
 pub static SYSTEMS: &[System] = &[
-    hemem::SYSTEM,
-    pact::SYSTEM,
-    soar::SYSTEM,
-    tpp::SYSTEM,
-    nbt::SYSTEM,
-    autonuma::SYSTEM,
-    hmsdk::SYSTEM,
-    mru::SYSTEM,
-    random_exchange::SYSTEM,
-    interleave::SYSTEM,
-    static_split::SYSTEM,
-    oracle::SYSTEM,
-    notier::SYSTEM,
-    all_fast::SYSTEM,
-    all_slow::SYSTEM,
+    crate::hemem::SYSTEM,
+    crate::memtis::SYSTEM,
+    crate::flexmem::SYSTEM,
+    crate::pact::SYSTEM,
+    crate::soar::SYSTEM,
+    crate::tpp::SYSTEM,
+    crate::nbt::SYSTEM,
+    crate::autonuma::SYSTEM,
+    crate::hmsdk::SYSTEM,
+    crate::mru::SYSTEM,
+    crate::random_exchange::SYSTEM,
+    crate::interleave::SYSTEM,
+    crate::static_split::SYSTEM,
+    crate::oracle::SYSTEM,
+    crate::notier::SYSTEM,
+    crate::all_fast::SYSTEM,
+    crate::all_slow::SYSTEM,
 ];
 
 /// The wrappers, in the order in which they go around each other, the outermost first.
-pub static WRAPPERS: &[Wrapper] = &[alto::WRAPPER, colloid::WRAPPER];
+pub static WRAPPERS: &[Wrapper] = &[crate::alto::WRAPPER, crate::colloid::WRAPPER];
 
 /// The compositions that papers evaluate; any other sensible one is found by its name as well.
 pub static COMPOSITIONS: &[&str] = &[

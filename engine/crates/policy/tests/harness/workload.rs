@@ -46,6 +46,54 @@ pub fn topology(page_bytes: u64, tiers: usize) -> Topology {
     }
 }
 
+/// Runs a workload on 4 KiB pages whose hot ones are few in each of many huge pages, beside pages that are in none:
+/// for systems that treat the two differently, which the machine above is too small for.
+pub fn run_scattered(system: &str, config: &Config) -> Observed {
+    const RUN: u32 = 512;
+    const HOT_PER_RUN: u64 = 8;
+    const BATCHES: u64 = 14_000;
+    // 120000 a second: what sampling threads with a quota of a few percent of a CPU settle at.
+    const SAMPLES_PER_BATCH: u64 = 600;
+    let pages = 100 * RUN + 300;
+    let topology = Topology {
+        page_bytes: registry::PAGE_4K,
+        pages,
+        capacity_pages: vec![12 * RUN, pages],
+    };
+    let policy = registry::build(system, config, &topology).unwrap_or_else(|error| panic!("{system}: {error}"));
+    let mut driver = Driver::new(policy, &topology);
+    driver.alloc(0, pages);
+    rehearse(&mut driver, &topology);
+    let mut rng = CounterRng::new(8, &[]);
+    for batch in 0..BATCHES {
+        driver.run_until(batch * BATCH_NS);
+        let first_run = if batch < BATCHES / 2 { 10 } else { 40 };
+        let mut accesses = Vec::new();
+        for (event, period) in driver.periods.clone() {
+            for _ in 0..(ACCESSES_PER_BATCH / period).min(SAMPLES_PER_BATCH) {
+                let run = first_run + rng.below(60) as Page;
+                let part = rng.below(HOT_PER_RUN) as Page * (RUN / HOT_PER_RUN as Page);
+                let cold = rng.below(10) == 0;
+                let page = if cold {
+                    rng.below(pages.into()) as Page
+                } else {
+                    run * RUN + part
+                };
+                accesses.push((page, event));
+            }
+        }
+        driver.sample(&accesses);
+    }
+    driver.run_until(BATCHES * BATCH_NS);
+    let policy = &driver.policy;
+    Observed {
+        gauges: policy.gauges(),
+        declared: format!("{:?} {:?}", policy.samplers(), policy.mechanics()),
+        tiers: (0..pages).map(|page| driver.tier_of(page)).collect(),
+        log: driver.log,
+    }
+}
+
 /// Everything about a run that can be seen from outside.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
