@@ -17,6 +17,7 @@ PERIOD_MIN, PERIOD_RATIO, PERIOD_MAX = "scan_period_min_ms", "scan_period_ratio"
 
 SYSCTL = re.compile(r"^sysctl -w ([\w.]+)=(\S+)$")
 ECHO = re.compile(r"^echo (\S+) > (\S+)$")
+DEFINE = re.compile(r"^#define (\w+) \(?(?:msecs_to_jiffies\()?(\d+)\)*$")
 REMARK = re.compile(r"^# tiertune: (\w+) = (.+)$")
 
 
@@ -37,6 +38,8 @@ class Kernel:
     title: str
     settings: Mapping[str, Setting]
     fixed: Mapping[str, int] = field(default_factory=dict)
+    macros: Mapping[str, Setting] = field(default_factory=dict)
+    """Constants at the top of a module's source, by knob."""
 
 
 SCANNER: dict[str, Setting] = {
@@ -48,14 +51,23 @@ SCANNER: dict[str, Setting] = {
 SWITCH: Mapping[Value, int | str] = {True: "true", False: "false"}
 DEMOTION_ENABLED = Setting(DEMOTION, words=SWITCH)
 
+TPP: dict[str, Setting] = {
+    "numa_balancing_mode": Setting(MODE),
+    "demote_scale_factor": Setting("vm.demote_scale_factor", "1/10000"),
+    **SCANNER,
+    "demotion_enabled": DEMOTION_ENABLED,
+}
+DELAY = "WORK_DELAY"
+
 KERNELS: dict[str, Kernel] = {
-    "tpp": Kernel(
-        "TPP, a patched Linux",
-        {
-            "numa_balancing_mode": Setting(MODE),
-            "demote_scale_factor": Setting("vm.demote_scale_factor", "1/10000"),
-            **SCANNER,
-            "demotion_enabled": DEMOTION_ENABLED,
+    "tpp": Kernel("TPP, a patched Linux", TPP),
+    "nomad": Kernel(
+        "Nomad, a patched Linux and the module async_promote",
+        TPP,
+        macros={
+            "pf_lookback_dist": Setting("PG_FAULT_LOOKBACK_DIST", "entries"),
+            "promote_queue_len": Setting("PROMOTE_QUEUE_LEN", "entries"),
+            "work_delay_ms": Setting(DELAY, "ms"),
         },
     ),
     "nbt": Kernel(
@@ -94,33 +106,37 @@ class KernelAdapter(Adapter):
         return KERNELS[self.system]
 
     def native_knob(self, knob: str) -> NativeKnob | None:
-        """The sysctl or file of `knob`, None for a constant of the kernel's code."""
-        setting = self.kernel.settings.get(knob)
+        """The sysctl, file or macro of `knob`, None for a constant within the kernel's code."""
+        setting = self._places().get(knob)
         return NativeKnob(setting.name, setting.unit) if setting else None
 
+    def _places(self) -> dict[str, Setting]:
+        return {**self.kernel.settings, **self.kernel.macros}
+
     def to_native(self, config: Mapping[str, Value]) -> dict[str, Value]:
-        """Sysctls and files by name, then the knobs without a setting under their own names."""
+        """Sysctls, files and macros by name, then the knobs without any under their own names."""
         resolved = self.resolve(config)
         native: dict[str, Value] = {}
-        for knob, setting in self.kernel.settings.items():
+        for knob, setting in self._places().items():
             value = resolved[knob]
             if knob == PERIOD_RATIO:
                 value = _whole(knob, value) * _whole(PERIOD_MIN, resolved[PERIOD_MIN])
             native[setting.name] = setting.words.get(value, value) if setting.words else value
-        native.update({knob: value for knob, value in resolved.items() if knob not in self.kernel.settings})
+        native.update({knob: value for knob, value in resolved.items() if knob not in self._places()})
         return native
 
     def from_native(self, native: Mapping[str, Value]) -> Config:
         """The config behind the settings; a maximum period without the minimum is taken over the default."""
-        knob_of = {setting.name: knob for knob, setting in self.kernel.settings.items()}
+        places = self._places()
+        knob_of = {setting.name: knob for knob, setting in places.items()}
         declared = [knob.name for knob in self.info.knobs]
         config: Config = {}
         for name, value in native.items():
             knob = knob_of.get(name, name)
-            if knob not in declared or (name not in knob_of and knob in self.kernel.settings):
+            if knob not in declared or (name not in knob_of and knob in places):
                 near = nearest(name, [*knob_of, *declared])
                 raise AdapterError(f"{self.system} has no setting '{name}'; did you mean '{near}'?")
-            setting = self.kernel.settings.get(knob)
+            setting = places.get(knob)
             config[knob] = _value_of(setting, value) if setting and setting.words else value
         if PERIOD_RATIO in config:
             longest = _whole(PERIOD_MAX, config[PERIOD_RATIO])
@@ -129,7 +145,7 @@ class KernelAdapter(Adapter):
         return config
 
     def native_block(self, config: Mapping[str, Value]) -> str:
-        """Shell commands for root, then remarks for what is in the kernel's code."""
+        """Shell commands for root, then macros and remarks for what is in the code."""
         native = self.to_native(config)
         lines = [f"# {self.kernel.title}: as root, with debugfs mounted."]
         names = [setting.name for setting in self.kernel.settings.values()]
@@ -138,7 +154,16 @@ class KernelAdapter(Adapter):
             f"echo {value} > {name}" if name.startswith("/") else f"sysctl -w {name}={value}"
             for name, value in commands
         ]
-        remarks = {name: value for name, value in native.items() if name not in names}
+        macros = [setting.name for setting in self.kernel.macros.values()]
+        if macros:
+            lines.append("# At the top of the module's source, which is to be built again:")
+        lines += [
+            f"#define {name} (msecs_to_jiffies({native[name]}))"
+            if name == DELAY
+            else f"#define {name} {native[name]}"
+            for name in macros
+        ]
+        remarks = {name: value for name, value in native.items() if name not in [*names, *macros]}
         if remarks:
             lines.append("# In the kernel's code, not settable; as tiertune ran it:")
         lines += [f"# tiertune: {name} = {json.dumps(value)}" for name, value in remarks.items()]
@@ -147,13 +172,17 @@ class KernelAdapter(Adapter):
     def from_block(self, text: str) -> Config:
         """Reads a block; settings of other parts of the kernel are left alone."""
         names = {setting.name for setting in self.kernel.settings.values()}
+        macros = {setting.name for setting in self.kernel.macros.values()}
         native: dict[str, Value] = {}
         for line in map(str.strip, text.splitlines()):
             sysctl, echo, remark = SYSCTL.match(line), ECHO.match(line), REMARK.match(line)
+            define = DEFINE.match(line)
             if sysctl and sysctl[1] in names:
                 native[sysctl[1]] = _read(sysctl[2])
             elif echo and echo[2] in names:
                 native[echo[2]] = _read(echo[1])
+            elif define and define[1] in macros:
+                native[define[1]] = int(define[2])
             elif remark:
                 try:
                     native[remark[1]] = json.loads(remark[2])

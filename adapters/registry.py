@@ -23,6 +23,7 @@ ADAPTERS: dict[str, type[Adapter]] = {
     "autonuma": KernelAdapter,
     "pact": PactAdapter,
     "soar": SoarAdapter,
+    "nomad": KernelAdapter,
     "mru": BaselineAdapter,
     "random": BaselineAdapter,
     "interleave": BaselineAdapter,

@@ -37,8 +37,14 @@ class TestHmsdk(AdapterContract):
 
 class TestSoar(AdapterContract):
     system = "soar"
+
+
 class TestFlexmem(AdapterContract):
     system = "flexmem"
+
+
+class TestNomad(AdapterContract):
+    system = "nomad"
 
 
 class TestMru(AdapterContract):

@@ -8,6 +8,7 @@ from tiertune.adapters.base import AdapterError
 from tiertune.adapters.registry import adapter_for
 
 TPP, NBT, AUTONUMA = adapter_for("tpp"), adapter_for("nbt"), adapter_for("autonuma")
+NOMAD = adapter_for("nomad")
 
 
 def test_knobs_go_where_the_kernel_has_them() -> None:
@@ -30,6 +31,19 @@ echo true > /sys/kernel/mm/numa/demotion_enabled
 # tiertune: promote_active_only = true
 """
     )
+
+
+def test_constants_of_a_module_are_macros_of_its_source() -> None:
+    block = NOMAD.native_block({"pf_lookback_dist": 40, "work_delay_ms": 5})
+    lines = [line for line in block.splitlines() if line.startswith("#define")]
+    assert lines == [
+        "#define PG_FAULT_LOOKBACK_DIST 40",
+        "#define PROMOTE_QUEUE_LEN 512",
+        "#define WORK_DELAY (msecs_to_jiffies(5))",
+    ]
+    read = NOMAD.from_block(block)
+    assert (read["pf_lookback_dist"], read["work_delay_ms"], read["max_retry_passes"]) == (40, 5, 10)
+    assert NOMAD.from_block("#define PG_FAULT_TASK_CAPACITY 128\n") == {}
 
 
 def test_the_longest_period_is_the_ratio_times_the_shortest() -> None:

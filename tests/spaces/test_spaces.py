@@ -24,6 +24,7 @@ SHIPPED = [
     "tpp",
     "nbt",
     "autonuma",
+    "nomad",
     "mru",
     "random",
     "interleave",

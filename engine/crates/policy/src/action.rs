@@ -15,7 +15,7 @@ pub enum CopyMode {
     Unmapped,
     /// The page stays mapped; if it was written meanwhile the copy is thrown away and tried again, at
     /// most `passes` times in all, then given up ([`Outcome::Aborted`]). Accesses wait for the
-    /// remapping only.
+    /// remapping only. So are moves to a faster tier made; others are as with [`CopyMode::Unmapped`].
     Transactional {
         /// Most copies of one page.
         passes: u32,

@@ -7,6 +7,8 @@
 //! hopeless and is not woken again (unless a system mends that: [`Kswapd::retry_after_ns`],
 //! [`Kswapd::forget_failures`]).
 //!
+//! A page of which a frame was kept in slow memory goes back to that one, without a copy and with no room needed.
+//!
 //! Looking takes time, so it works in steps of at most a few milliseconds: pages may be accessed
 //! between them. A batch has 32 pages of 4 KiB, or one of 2 MiB, which counts as 512.
 
@@ -15,9 +17,9 @@ use std::ops::Range;
 
 use crate::kernel_migration;
 use crate::lru::{Lru, PAGE_SCAN_NS, Verdict};
-use crate::mover::Room;
+use crate::mover::{REMAP_NS, Room};
 use crate::registry::PAGE_4K;
-use crate::{Context, Migrated, Nanos, Outcome, Page, Topology};
+use crate::{Context, Migrated, Nanos, Outcome, Page, Tier, Topology};
 
 /// `SWAP_CLUSTER_MAX`: 4 KiB pages that reclaim takes off a list at a time.
 const CLUSTER_PAGES: u64 = 32;
@@ -48,6 +50,8 @@ pub struct Kswapd {
     failed_runs: u64,
     scanned_pages: u64,
     failed_moves: u64,
+    /// Pages that would have been demoted if slow memory had had room.
+    without_place: u64,
 }
 
 impl Kswapd {
@@ -70,6 +74,7 @@ impl Kswapd {
             failed_runs: 0,
             scanned_pages: 0,
             failed_moves: 0,
+            without_place: 0,
         }
     }
 
@@ -107,6 +112,12 @@ impl Kswapd {
         self.failed_moves
     }
 
+    /// Pages that were to be demoted and for which slow memory had no room: failed allocations there.
+    #[must_use]
+    pub fn pages_without_place(&self) -> u64 {
+        self.without_place
+    }
+
     /// Somebody misses free memory.
     pub fn wake(&mut self, now: Nanos) {
         if !self.running && !self.is_hopeless() {
@@ -124,8 +135,8 @@ impl Kswapd {
         (self.under_way == 0 && (self.running || waits_to_retry)).then_some(self.next_at)
     }
 
-    /// Goes on, if it is time.
-    pub fn step(&mut self, lru: &mut Lru, cx: &mut Context<'_>) {
+    /// Goes on, if it is time. `kept` takes the frame that is kept for a page, to go back to, and says where it is.
+    pub fn step(&mut self, lru: &mut Lru, kept: &mut dyn FnMut(Page) -> Option<Tier>, cx: &mut Context<'_>) {
         if self.next_at().is_none_or(|at| at > cx.now) {
             return;
         }
@@ -157,18 +168,25 @@ impl Kswapd {
                 let verdict = lru.judge_oldest(cx.accessed);
                 scanned += 1;
                 self.looked_at += 1;
-                match (verdict, room.below()) {
-                    (Verdict::Isolated(page), Some(below)) => {
-                        room.moved(0, below);
-                        self.under_way += 1;
-                        self.demoted_in_run += 1;
-                        spent_ns += kernel_migration::cpu_ns(self.page_bytes);
-                        cx.migrate(page, below);
-                    }
-                    (Verdict::Isolated(page), None) => lru.put(page, 0),
-                    (Verdict::Empty, _) => break,
-                    (Verdict::SecondChance | Verdict::Activated, _) => {}
+                let page = match verdict {
+                    Verdict::Isolated(page) => page,
+                    Verdict::Empty => break,
+                    Verdict::SecondChance | Verdict::Activated => continue,
+                };
+                if let Some(tier) = kept(page) {
+                    spent_ns += REMAP_NS as f64;
+                    cx.remap(page, tier);
+                } else if let Some(below) = room.below() {
+                    room.moved(0, below);
+                    spent_ns += kernel_migration::cpu_ns(self.page_bytes);
+                    cx.migrate(page, below);
+                } else {
+                    self.without_place += 1;
+                    lru.put(page, 0);
+                    continue;
                 }
+                self.under_way += 1;
+                self.demoted_in_run += 1;
             }
         }
         self.scanned_pages += u64::from(scanned);

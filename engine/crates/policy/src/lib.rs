@@ -28,6 +28,7 @@ pub mod mover;
 pub mod mru;
 pub mod nbt;
 pub mod nearest;
+pub mod nomad;
 pub mod notier;
 pub mod numa_balancing;
 pub mod numa_scan;

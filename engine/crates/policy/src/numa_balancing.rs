@@ -12,7 +12,7 @@ use crate::kswapd::Kswapd;
 use crate::lru::Lru;
 use crate::numa_scan::{FaultStatistics, NumaScan, ScanPace, runs_by_tier};
 use crate::watermarks::Watermarks;
-use crate::{Context, Extent, Fault, Gauge, Migrated, Outcome, Page, Placement, Topology};
+use crate::{Context, Extent, Fault, Gauge, Migrated, Nanos, Outcome, Page, Placement, Tier, Topology};
 
 /// A page that has changed tiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,6 +174,11 @@ impl NumaBalancing {
         cx.migrate_in_fault(fault, 0);
     }
 
+    /// A promotion by a thread of the system's own was asked for.
+    pub fn promotes(&mut self) {
+        self.asked += 1;
+    }
+
     /// A promotion was wanted, and there was no room.
     pub fn refused(&mut self) {
         self.no_room += 1;
@@ -219,16 +224,27 @@ impl NumaBalancing {
 
     /// Scans and reclaims as far as it is time to; the next wake-up is when either is due.
     pub fn on_wake(&mut self, cx: &mut Context<'_>) {
+        self.on_wake_with(&mut |_| None, cx);
+    }
+
+    /// The same where frames of slow memory are kept: `kept` takes that of a page which is demoted to it.
+    pub fn on_wake_with(&mut self, kept: &mut dyn FnMut(Page) -> Option<Tier>, cx: &mut Context<'_>) {
         self.admit(cx);
         self.scan.scan_if_due(cx);
-        self.kswapd.step(&mut self.lru, cx);
+        self.kswapd.step(&mut self.lru, kept, cx);
         self.set_wake(cx);
     }
 
     /// Asks for the next wake-up; a method that may have woken kswapd ends with it.
     pub fn set_wake(&self, cx: &mut Context<'_>) {
+        cx.wake_at(self.next_at());
+    }
+
+    /// When the scanner or kswapd wants to go on.
+    #[must_use]
+    pub fn next_at(&self) -> Nanos {
         let next = self.scan.next_at();
-        cx.wake_at(self.kswapd.next_at().map_or(next, |at| at.min(next)));
+        self.kswapd.next_at().map_or(next, |at| at.min(next))
     }
 
     /// What every system of this kind reports.

@@ -70,6 +70,7 @@ pub static SYSTEMS: &[System] = &[
     crate::soar::SYSTEM,
     crate::tpp::SYSTEM,
     crate::nbt::SYSTEM,
+    crate::nomad::SYSTEM,
     crate::autonuma::SYSTEM,
     crate::hmsdk::SYSTEM,
     crate::mru::SYSTEM,

@@ -76,17 +76,19 @@ const DEMOTED: u8 = 1;
 /// Note of a page: with `faults_to_promote` 4, the first fault.
 const SEEN: u8 = 2;
 
+/// The system, and what [`nomad`](crate::nomad) keeps of it.
 #[derive(Serialize, Deserialize)]
-struct Tpp {
+pub(crate) struct Tpp {
     config: TppConfig,
     topology: Topology,
-    balancing: NumaBalancing,
-    demote_mark: u32,
+    pub(crate) balancing: NumaBalancing,
+    /// kswapd is woken when less of fast memory is free.
+    pub(crate) demote_mark: u32,
     promoted_again: u64,
 }
 
 impl Tpp {
-    fn new(config: TppConfig, topology: &Topology) -> Self {
+    pub(crate) fn new(config: TppConfig, topology: &Topology) -> Self {
         let marks = Watermarks::new(topology, WATERMARK_SCALE_FACTOR);
         let demote_mark = marks.demote(topology, config.demote_scale_factor);
         let pace = ScanPace {
@@ -115,12 +117,13 @@ impl Tpp {
         }
     }
 
-    fn is_active(&self, page: Page) -> bool {
+    /// Whether a page may rise as far as the lists are concerned.
+    pub(crate) fn is_active(&self, page: Page) -> bool {
         !self.config.promote_active_only || self.config.faults_to_promote == 1 || self.balancing.lru.is_active(page)
     }
 
     /// A fault as an access that the lists notice.
-    fn mark_accessed(&mut self, page: Page) {
+    pub(crate) fn mark_accessed(&mut self, page: Page) {
         let lru = &mut self.balancing.lru;
         let note = lru.note(page);
         match self.config.faults_to_promote {

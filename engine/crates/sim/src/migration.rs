@@ -109,9 +109,19 @@ pub fn blocking(mechanics: &MigrationMechanics, copying: &Copying) -> (Waiting, 
     let remapping = mechanics.remap_ns.min(whole);
     match (copying.request.how, mechanics.mode) {
         (How::InFault { .. }, _) => (Waiting::All, whole),
-        (How::Remap, _) | (_, CopyMode::Transactional { .. }) => (Waiting::All, remapping),
+        (How::Remap, _) => (Waiting::All, remapping),
+        _ if passes_of(mechanics, copying).is_some() => (Waiting::All, remapping),
         (_, CopyMode::WriteProtected) => (Waiting::Writers, whole),
-        (_, CopyMode::Unmapped) => (Waiting::All, whole),
+        (_, CopyMode::Transactional { .. } | CopyMode::Unmapped) => (Waiting::All, whole),
+    }
+}
+
+/// Most passes of a copy that is a transaction; `None` for others.
+fn passes_of(mechanics: &MigrationMechanics, copying: &Copying) -> Option<u32> {
+    let up = copying.request.to < copying.from;
+    match (copying.request.how, mechanics.mode) {
+        (How::Background | How::KeepingFrame, CopyMode::Transactional { passes }) if up => Some(passes),
+        _ => None,
     }
 }
 
@@ -381,10 +391,7 @@ impl Migrator {
     fn finish_lane(&mut self, lane: usize, memory: &mut Memory, objects: &[Object], copies: &mut impl Copies) {
         let mut copying = self.lanes[lane].copying.take().expect("chosen because it copies");
         self.lanes[lane].free_at = copying.end;
-        let transaction = match self.mechanics.mode {
-            CopyMode::Transactional { passes } if copying.request.how != How::Remap => Some(passes),
-            _ => None,
-        };
+        let transaction = passes_of(&self.mechanics, &copying);
         if let Some(passes) = transaction.filter(|_| copies.written(&copying)) {
             self.count_bytes(&copying, copying.end);
             copies.step(&Step::Aborted(copying));
@@ -408,6 +415,12 @@ impl Migrator {
     fn arrive(&mut self, copying: &Copying, memory: &mut Memory, objects: &[Object], copies: &mut impl Copies) {
         self.count_bytes(copying, copying.end);
         let Move { how, to, .. } = copying.request;
+        if how == How::Remap && copying.request.range().any(|page| memory.kept(page) != Some(to)) {
+            // It was given up meanwhile.
+            self.set_under_way(copying.request.range(), false);
+            self.end(copying.request, Outcome::Gone, copying.end);
+            return;
+        }
         for page in copying.request.range() {
             let object = objects.partition_point(|o| o.first_page <= page) - 1;
             if how == How::Remap {

@@ -600,7 +600,11 @@ impl Driver {
         for mut copy in done {
             let span_ns = self.mechanics.fixed_ns.max(1);
             match self.mechanics.mode {
-                CopyMode::Transactional { passes } if copy.written && copy.request.how != How::Remap => {
+                CopyMode::Transactional { passes }
+                    if copy.written
+                        && matches!(copy.request.how, How::Background | How::KeepingFrame)
+                        && copy.request.to < self.tier_of(copy.request.page) =>
+                {
                     if copy.pass < passes {
                         copy.pass += 1;
                         copy.end += span_ns;
@@ -618,6 +622,9 @@ impl Driver {
     }
 
     fn arrive(&mut self, request: Move) {
+        if request.how == How::Remap && request.range().any(|page| self.kept(page) != Some(request.to)) {
+            return self.end(request, Outcome::Gone); // it was given up meanwhile
+        }
         for page in request.range() {
             let from = self.tier_of(page);
             self.armed[page as usize] = None;

@@ -1,0 +1,503 @@
+//! `nomad`: non-exclusive memory tiering (a kernel patch and module on TPP's mechanisms): pages are promoted off the
+//! critical path, by copies that a store aborts, and the slow frame stays behind as a shadow.
+//!
+//! Scanner, lists, kswapd and watermarks are those of [`tpp`](crate::tpp). What differs:
+//!
+//! - a hint fault promotes nothing. The page goes on a look-back list, and the pages before it there are judged, the
+//!   newest first: one that is accessed and active joins the promotion queue; one that is accessed and not
+//!   active is marked accessed, which brings it closer; one that is not, and is too far back, is dropped;
+//! - a worker takes what the queue holds and copies it page by page while the application goes on. A page that was
+//!   written meanwhile is copied again, a few times at most;
+//! - the frame copied from is kept, the copy mapped read-only. The first store faults and gives the frame up; until
+//!   then a demotion is a change of the page table and copies nothing;
+//! - shadows take room of slow memory that nobody else needs. A failed allocation there frees a batch of
+//!   them, and reclaim of a slow node that runs low frees a share of what it is after.
+//!
+//! What is surprising:
+//!
+//! - the last pages of a burst of faults wait on the list until others fault, however hot they are;
+//! - the fault itself sets the accessed bit and nothing clears it (`lookback_clears_accessed` false, as published): a
+//!   page rises three faults *of any pages* after its own, whether or not it is ever touched again;
+//! - an accessed page is never dropped, however far back it is;
+//! - slots of the queue come free only when the whole batch is done, and a page that finds none is
+//!   forgotten until it faults again: most pages of a burst longer than the queue are;
+//! - promotions are let down to the `min` watermark, not `high` as TPP's are; they do not wait for reclaim.
+//!
+//! What had to be decided: 4 KiB pages only, as the original asserts; with three tiers 0 is fast, a shadow stays in
+//! whichever slow tier the page came from; shadows are reclaimed oldest first (the original goes by frame address); all
+//! pages are mapped by one process, so all promotions are transactions; kswapd has a lane of the migration threads, which
+//! the workers use as well while it sleeps.
+
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+use crate::kernel_migration;
+use crate::knob::{self, Config, Knob, KnobError, Value};
+use crate::lru::PAGE_SCAN_NS;
+use crate::page_bits::PageBits;
+use crate::registry::{PAGE_4K, System};
+use crate::tpp::{Tpp, TppConfig};
+use crate::watermarks::{WATERMARK_SCALE_FACTOR, Watermarks};
+use crate::{
+    Context, CopyMode, Extent, Fault, FaultKind, Gauge, How, Migrated, MigrationMechanics, Nanos, Needs, Outcome, Page,
+    Placement, Policy, Takeover, Tier, Topology,
+};
+
+mod shadows;
+
+use shadows::Shadows;
+
+crate::knobs! {
+    /// The knobs of `nomad` beside those of `tpp`.
+    pub struct NomadConfig for "nomad" {
+        /// Earlier faults that a fault looks back on; what is further back and not accessed is dropped
+        pf_lookback_dist: u32 = 20, int(1, 512, log), unit "entries", special [], tuned, rebuild,
+            source "Nomad module, PG_FAULT_LOOKBACK_DIST; range ours";
+        /// Pages waiting for promotion or being promoted, at most
+        promote_queue_len: u32 = 512, int(16, 16_384, log), unit "entries", special [], tuned, rebuild,
+            source "Nomad module, PROMOTE_QUEUE_LEN (a power of two there); range ours";
+        /// Copies of a page that keeps being written until its promotion is given up
+        max_retry_passes: u32 = 10, int(1, 20), unit "", special [], tuned, rebuild,
+            source "Nomad patch (mm/migrate.c); range ours";
+        /// Time from the first page in the queue until the worker starts
+        work_delay_ms: u32 = 0, int(0, 100), unit "ms", special [], tuned, rebuild,
+            source "Nomad module, WORK_DELAY; range ours";
+        /// Workers that promote
+        promoter_threads: u32 = 1, int(1, 8), unit "threads", special [], tuned, rebuild,
+            source "Nomad module, max_active of its work queue; range ours";
+        /// Shadows freed for each page that slow memory has no room for
+        shadow_reclaim_batch: u32 = 10, int(1, 1024, log), unit "pages", special [], tuned, rebuild,
+            when "shadowing" = true, source "Nomad patch (mm/vmscan.c); range ours";
+        /// Shadows freed by each reclaim of slow memory, as a share of what it is after
+        shadow_reclaim_frac: f64 = 0.5, float(0.0, 1.0), unit "", special [], tuned, rebuild,
+            when "shadowing" = true, source "Nomad patch (mm/vmscan.c), half; range ours";
+        /// Whether the slow frames of promoted pages are kept
+        shadowing: bool = true, bool, unit "", special [], fixed, rebuild, source "Nomad (OSDI 2024)";
+        /// Whether looking back clears accessed bits, so that a page has to be touched again before it rises
+        lookback_clears_accessed: bool = false, bool, unit "", special [], fixed, rebuild,
+            source "Nomad module, which leaves it for later";
+    }
+}
+
+/// The knobs of both parts.
+fn knobs() -> Vec<Knob> {
+    let inherited = TppConfig::knobs().into_iter().map(|knob| match knob.name {
+        "demote_scale_factor" => Knob {
+            source: "TPP patch, vm.demote_scale_factor; 1000 in the Alto artifact's runs of Nomad; range ours",
+            ..knob
+        },
+        "faults_to_promote" => Knob {
+            meaning: "Looks at a page, each at a later fault, until it is queued: 3 in the published code",
+            default: Value::Int(3),
+            source: "Nomad module: two marks make a page active, the third look queues it",
+            ..knob
+        },
+        _ => knob,
+    });
+    inherited.chain(NomadConfig::knobs()).collect()
+}
+
+/// Looking at an earlier fault: a page-table entry and a page's flags, two cache misses that overlap in part; ours.
+const LOOK_NS: f64 = 80.0;
+/// Kernel reclaim frees at least so many pages at a time (`SWAP_CLUSTER_MAX`).
+const CLUSTER_PAGES: u32 = 32;
+
+/// An earlier fault.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Entry {
+    page: Page,
+    /// The accessed bit is set, as far as is known.
+    accessed: bool,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Counts {
+    aborted: u64,
+    queue_full: u64,
+    too_far_back: u64,
+    shadow_hits: u64,
+    shadow_writes: u64,
+    shadows_reclaimed: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Nomad {
+    config: NomadConfig,
+    tpp: Tpp,
+    shadows: Shadows,
+    /// The newest in front.
+    looked_back_on: VecDeque<Entry>,
+    /// Pages that are waiting or being promoted.
+    queued: PageBits,
+    waiting: VecDeque<Page>,
+    /// Slots of the queue that the batch being promoted holds until its end.
+    batch_slots: u32,
+    /// Of those, pages still on their way.
+    batch_left: u32,
+    /// When the worker is to start.
+    work_at: Option<Nanos>,
+    /// Watermarks of the slow tiers, from tier 1 on.
+    slow_marks: Vec<Watermarks>,
+    failed_demotions: u64,
+    counts: Counts,
+}
+
+impl Nomad {
+    fn new(config: NomadConfig, tpp: TppConfig, topology: &Topology) -> Self {
+        let tiers = topology.capacity_pages.len();
+        let slow_marks = (1..tiers).map(|tier| {
+            let mut seen_from_there = topology.clone();
+            seen_from_there.capacity_pages.swap(0, tier);
+            Watermarks::new(&seen_from_there, WATERMARK_SCALE_FACTOR)
+        });
+        Self {
+            slow_marks: slow_marks.collect(),
+            tpp: Tpp::new(tpp, topology),
+            shadows: Shadows::new(topology.pages, tiers),
+            looked_back_on: VecDeque::new(),
+            queued: PageBits::new(topology.pages),
+            waiting: VecDeque::new(),
+            batch_slots: 0,
+            batch_left: 0,
+            work_at: None,
+            failed_demotions: 0,
+            counts: Counts::default(),
+            config,
+        }
+    }
+
+    fn on_hint_fault(&mut self, fault: &Fault, cx: &mut Context<'_>) -> u32 {
+        self.tpp.balancing.faulted(fault);
+        if fault.tier == 0 {
+            return 0; // marked for an outer policy only
+        }
+        let looked_at = self.look_back(cx);
+        self.looked_back_on.push_front(Entry {
+            page: fault.page,
+            accessed: true,
+        });
+        looked_at
+    }
+
+    /// Judges the pages that faulted earlier; how many.
+    fn look_back(&mut self, cx: &mut Context<'_>) -> u32 {
+        let (mut entries, mut position) = (std::mem::take(&mut self.looked_back_on), 0);
+        entries.retain_mut(|entry| {
+            position += 1;
+            if cx.pages.tier_of(entry.page) == 0 {
+                return false;
+            }
+            let accessed = if self.config.lookback_clears_accessed {
+                cx.accessed.test_and_clear(entry.page) | std::mem::take(&mut entry.accessed)
+            } else {
+                entry.accessed
+            };
+            if !accessed {
+                let near = position <= self.config.pf_lookback_dist;
+                self.counts.too_far_back += u64::from(!near);
+                return near;
+            }
+            let active = self.tpp.is_active(entry.page);
+            if active {
+                self.enqueue(entry.page);
+            } else {
+                self.tpp.mark_accessed(entry.page);
+            }
+            !active
+        });
+        self.looked_back_on = entries;
+        position
+    }
+
+    fn enqueue(&mut self, page: Page) {
+        if self.queued.has(page) {
+            return;
+        }
+        if self.waiting.len() as u32 + self.batch_slots >= self.config.promote_queue_len {
+            self.counts.queue_full += 1;
+            return;
+        }
+        self.queued.set(page, true);
+        self.waiting.push_back(page);
+    }
+
+    /// The worker takes all that waits, unless it is busy or its time has not come.
+    fn work(&mut self, cx: &mut Context<'_>) {
+        if self.waiting.is_empty() {
+            self.work_at = None;
+        }
+        if self.batch_left > 0 || self.waiting.is_empty() {
+            return;
+        }
+        let start = *self
+            .work_at
+            .get_or_insert(cx.now + Nanos::from(self.config.work_delay_ms) * 1_000_000);
+        if start > cx.now {
+            return;
+        }
+        self.work_at = None;
+        let (min, demote) = (self.tpp.balancing.marks.min, self.tpp.demote_mark);
+        for page in std::mem::take(&mut self.waiting) {
+            let from = cx.pages.tier_of(page);
+            if from == 0 || !self.tpp.balancing.has_room_above(min, cx) {
+                self.queued.set(page, false);
+                if from != 0 {
+                    self.tpp.balancing.refused();
+                }
+                continue;
+            }
+            self.tpp.balancing.promotes();
+            self.batch_slots += 1;
+            if self.config.shadowing {
+                self.shadows.expect(page, from);
+                cx.migrate_keeping(page, 0);
+            } else {
+                cx.migrate(page, 0);
+            }
+        }
+        self.batch_left = self.batch_slots;
+        if !self.tpp.balancing.has_room_above(demote, cx) {
+            self.tpp.balancing.wake_kswapd(cx);
+        }
+    }
+
+    fn leaves_batch(&mut self, pages: u32) {
+        self.batch_left -= pages;
+        if self.batch_left == 0 {
+            self.batch_slots = 0;
+        }
+    }
+
+    fn ended(&mut self, migrated: &Migrated, cx: &mut Context<'_>) {
+        let (page, how, outcome) = (migrated.request.page, migrated.request.how, migrated.outcome);
+        let copy_ns = kernel_migration::cpu_ns(PAGE_4K);
+        if migrated.request.to == 0 {
+            if !self.queued.has(page) {
+                return; // it was freed meanwhile, or is an outer policy's
+            }
+            self.queued.set(page, false);
+            self.leaves_batch(1);
+            if outcome == Outcome::Done {
+                cx.spend(copy_ns);
+                self.shadows.arrived(page);
+            } else {
+                self.shadows.forget(page);
+            }
+            if outcome == Outcome::Aborted {
+                self.counts.aborted += 1;
+                cx.spend(f64::from(self.config.max_retry_passes) * copy_ns);
+            }
+        } else if outcome == Outcome::Done {
+            self.counts.shadow_hits += u64::from(how == How::Remap);
+            self.shadows.forget(page);
+        } else if how == How::Remap && outcome != Outcome::Gone {
+            self.shadows.untake(page);
+        }
+    }
+
+    /// Frees the oldest shadows of a tier.
+    fn reclaim(&mut self, tier: Tier, pages: u32, cx: &mut Context<'_>) {
+        let mut freed = 0;
+        while let Some(page) = self.shadows.oldest(tier).filter(|_| freed < pages) {
+            self.shadows.forget(page);
+            cx.release(page);
+            freed += 1;
+        }
+        self.counts.shadows_reclaimed += u64::from(freed);
+        cx.spend(f64::from(freed) * PAGE_SCAN_NS);
+    }
+
+    /// Allocations in slow memory have failed: those in its fastest tier are asked first.
+    fn reclaim_for(&mut self, failed: u32, cx: &mut Context<'_>) {
+        let before = self.counts.shadows_reclaimed;
+        let wanted = failed.saturating_mul(self.config.shadow_reclaim_batch);
+        for tier in 1..=self.slow_marks.len() as Tier {
+            let so_far = (self.counts.shadows_reclaimed - before) as u32;
+            self.reclaim(tier, wanted - so_far, cx);
+        }
+    }
+
+    /// What the node of a slow tier does that runs low: its reclaim is after as many pages as its high watermark.
+    fn reclaim_low_tiers(&mut self, cx: &mut Context<'_>) {
+        for tier in 1..=self.slow_marks.len() as Tier {
+            let marks = self.slow_marks[usize::from(tier) - 1];
+            if cx.pages.free_pages(tier) < marks.low {
+                let wanted = f64::from(marks.high.max(CLUSTER_PAGES)) * self.config.shadow_reclaim_frac;
+                self.reclaim(tier, wanted as u32, cx);
+            }
+        }
+    }
+
+    /// What every call ends with.
+    fn rest(&mut self, cx: &mut Context<'_>) {
+        self.work(cx);
+        self.reclaim_low_tiers(cx);
+        let next = self.tpp.balancing.next_at();
+        let work_at = self.work_at.filter(|_| self.batch_left == 0);
+        cx.wake_at(work_at.map_or(next, |at| at.min(next)));
+    }
+}
+
+impl Policy for Nomad {
+    crate::saves_itself!();
+
+    fn needs(&self) -> Needs {
+        self.tpp.needs()
+    }
+
+    fn mechanics(&self) -> MigrationMechanics {
+        MigrationMechanics {
+            lanes: self.config.promoter_threads + 1,
+            mode: CopyMode::Transactional {
+                passes: self.config.max_retry_passes,
+            },
+            ..self.tpp.mechanics()
+        }
+    }
+
+    fn hand_over(&mut self, taken: Takeover) -> bool {
+        self.tpp.hand_over(taken)
+    }
+
+    fn is_hot(&self, fault: &Fault) -> bool {
+        self.tpp.is_hot(fault)
+    }
+
+    fn widen_scans(&mut self, factor: f64) -> bool {
+        self.tpp.widen_scans(factor)
+    }
+
+    fn on_alloc(&mut self, extent: &Extent, cx: &mut Context<'_>) -> Placement {
+        let placement = self.tpp.on_alloc(extent, cx);
+        let slow_pages = (1..=self.slow_marks.len() as Tier).map(|tier| cx.pages.free_pages(tier));
+        let in_fast = cx.pages.free_pages(0).saturating_sub(self.tpp.balancing.marks.low);
+        let missing = extent.pages.saturating_sub(in_fast + slow_pages.sum::<u32>());
+        // Each failure frees a batch, into which the pages after it fit.
+        self.reclaim_for(missing.div_ceil(self.config.shadow_reclaim_batch), cx);
+        placement
+    }
+
+    fn on_free(&mut self, extent: &Extent, cx: &mut Context<'_>) {
+        let pages = extent.start..extent.start + extent.pages;
+        self.looked_back_on.retain(|entry| !pages.contains(&entry.page));
+        let waited = self.waiting.len();
+        self.waiting.retain(|page| !pages.contains(page));
+        let waited = (waited - self.waiting.len()) as u32;
+        let under_way = self.queued.count(pages.clone()) - waited;
+        if under_way > 0 {
+            self.leaves_batch(under_way);
+        }
+        self.queued.set_all(pages.clone(), false);
+        for page in pages {
+            self.shadows.forget(page);
+        }
+        self.tpp.on_free(extent, cx);
+    }
+
+    fn on_faults(&mut self, faults: &[Fault], cx: &mut Context<'_>) {
+        self.tpp.balancing.admit(cx);
+        let mut looked_at = 0;
+        for fault in faults {
+            match fault.kind {
+                FaultKind::Hint => looked_at += self.on_hint_fault(fault, cx),
+                FaultKind::Write => {
+                    self.shadows.forget(fault.page);
+                    self.counts.shadow_writes += 1;
+                    cx.release(fault.page);
+                }
+            }
+        }
+        cx.spend_in_application(f64::from(looked_at) * LOOK_NS);
+        self.tpp.balancing.handled_faults();
+        self.rest(cx);
+    }
+
+    fn on_migrations(&mut self, ended: &[Migrated], idle: bool, cx: &mut Context<'_>) {
+        for migrated in ended {
+            self.ended(migrated, cx);
+        }
+        self.tpp.on_migrations(ended, idle, cx);
+        self.rest(cx);
+    }
+
+    fn on_wake(&mut self, cx: &mut Context<'_>) {
+        let Self { tpp, shadows, .. } = self;
+        tpp.balancing.on_wake_with(&mut |page| shadows.take(page), cx);
+        let failed = self.tpp.balancing.kswapd.pages_without_place();
+        let newly = failed - std::mem::replace(&mut self.failed_demotions, failed);
+        self.reclaim_for(newly as u32, cx);
+        self.rest(cx);
+    }
+
+    fn gauges(&self) -> Vec<Gauge> {
+        let gauge = |name, meaning, value| Gauge { name, meaning, value };
+        let counts = &self.counts;
+        let mut gauges = self.tpp.gauges();
+        gauges.extend([
+            gauge(
+                "shadow_pages",
+                "slow frames kept for promoted pages",
+                f64::from(self.shadows.len()),
+            ),
+            gauge(
+                "shadow_hits",
+                "demotions to a shadow, without a copy",
+                counts.shadow_hits as f64,
+            ),
+            gauge(
+                "shadows_written",
+                "shadows given up at a store",
+                counts.shadow_writes as f64,
+            ),
+            gauge(
+                "shadows_reclaimed",
+                "shadows given up for want of slow memory",
+                counts.shadows_reclaimed as f64,
+            ),
+            gauge(
+                "lookback_pages",
+                "faults waiting to be judged",
+                self.looked_back_on.len() as f64,
+            ),
+            gauge(
+                "lookback_dropped",
+                "faults too far back and not accessed",
+                counts.too_far_back as f64,
+            ),
+            gauge("queue_pages", "pages waiting for the worker", self.waiting.len() as f64),
+            gauge(
+                "queue_full",
+                "pages to be promoted that found the queue full",
+                counts.queue_full as f64,
+            ),
+            gauge(
+                "aborted_promotions",
+                "promotions given up since the page kept being written",
+                counts.aborted as f64,
+            ),
+        ]);
+        gauges
+    }
+}
+
+/// The registry entry.
+pub const SYSTEM: System = System {
+    name: "nomad",
+    summary: "promotes pages whose faults lie a little back, by copies that a store aborts; keeps the slow frame as shadow",
+    source: "Nomad (OSDI 2024), as the Soar/Alto and PACT papers run it",
+    signal: "NUMA hint faults, write faults and accessed bits",
+    page_bytes: &[PAGE_4K],
+    knobs,
+    build,
+};
+
+fn build(config: &Config, topology: &Topology) -> Result<Box<dyn Policy>, KnobError> {
+    let resolved = knob::resolve("nomad", &knobs(), config)?;
+    let part = |of: Vec<Knob>| -> Config {
+        let own = of.iter().filter_map(|knob| resolved.get_key_value(knob.name));
+        own.map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    let own = NomadConfig::from_config(&part(NomadConfig::knobs()))?;
+    let tpp = TppConfig::from_config(&part(TppConfig::knobs()))?;
+    Ok(Box::new(Nomad::new(own, tpp, topology)))
+}
