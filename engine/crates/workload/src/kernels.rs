@@ -3,17 +3,23 @@
 pub mod antagonist;
 pub mod bc;
 pub mod bfs;
+pub mod btree;
+pub mod cachelib;
 pub mod cc;
 pub mod cc_sv;
 pub mod graph;
 pub mod graph500;
 pub mod gups;
 pub mod gups_objects;
+pub mod popularity;
 pub mod pr;
 pub mod prelude;
+pub mod redis;
 pub mod seq_chase;
+pub mod silo;
 pub mod sssp;
 pub mod tc;
+pub mod xsbench;
 
 use crate::kernel::Kernel;
 use crate::memory::{Layout, ObjectSpec};
@@ -32,6 +38,12 @@ pub static KERNELS: &[Kernel] = &[
     Kernel::of::<gups_objects::GupsObjects>(),
     Kernel::of::<seq_chase::SeqChase>(),
     Kernel::of::<antagonist::Antagonist>(),
+    Kernel::of::<silo::ycsb::Ycsb>(),
+    Kernel::of::<silo::tpcc::Tpcc>(),
+    Kernel::of::<btree::Btree>(),
+    Kernel::of::<redis::Redis>(),
+    Kernel::of::<cachelib::Cachelib>(),
+    Kernel::of::<xsbench::Xsbench>(),
 ];
 
 /// The kernel of a name.
