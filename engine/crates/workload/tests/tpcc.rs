@@ -96,7 +96,12 @@ fn new_rows_come_in_new_objects_which_are_the_hottest() {
             }
         }
     }
-    assert!(recent > 2.0 * old, "{recent} against {old}");
+    // For 100 transactions: 450 lines entered and 800 of the last orders looked at, against 40 orders delivered with 400
+    // lines and 4 whose state is asked for with 40.
+    let share = recent / (recent + old);
+    assert!((share - 1250.0 / 1690.0).abs() < 0.1, "{share}");
+    // Which is on at most three of more than ten extents.
+    assert!(extents.len() > 10, "{}", extents.len());
     assert!(
         newest.windows(2).all(|pair| pair[1] >= pair[0]),
         "the head only moves on: {newest:?}"

@@ -133,28 +133,49 @@ impl Scale {
         self.transactions.div_ceil(ROUNDS).max(LEAST_ROUND)
     }
 
-    /// Rows of a table when loaded, and those added, expected ones and room for a round that adds all it can.
-    #[must_use]
-    pub fn rows(&self, table: usize) -> (u64, u64) {
+    /// Rows that a run adds to a table in the mean.
+    fn added(&self, table: usize) -> f64 {
+        // One in a hundred of the 45 order entries is taken back; an order has ten lines in the mean.
+        let percent = match table {
+            HISTORY => 43.0,
+            ORDER | ORDER_BY_CUSTOMER | NEW_ORDER => 44.55,
+            ORDER_LINE => 445.5,
+            _ => 0.0,
+        };
+        self.transactions as f64 * percent / 100.0
+    }
+
+    /// Rows of a table when loaded.
+    fn loaded(&self, table: usize) -> u64 {
         let districts = self.warehouses * DISTRICTS;
         let orders = districts * self.customers;
-        let room = self.round();
-        let share = |percent: f64| (self.transactions as f64 * percent / 100.0) as u64;
         match table {
-            WAREHOUSE => (self.warehouses, 0),
-            DISTRICT => (districts, 0),
-            CUSTOMER => (orders, 0),
-            HISTORY => (orders, share(43.0) + room),
-            // One in a hundred of the 45 order entries is taken back.
-            ORDER | ORDER_BY_CUSTOMER => (orders, share(44.55) + room),
-            NEW_ORDER => (
-                districts * (self.customers + 1 - self.first_undelivered()),
-                share(44.55) + room,
-            ),
-            ORDER_LINE => (orders * 10, share(445.5) + room * MOST_LINES),
-            ITEM => (self.items, 0),
-            _ => (self.warehouses * self.items, 0),
+            WAREHOUSE => self.warehouses,
+            DISTRICT => districts,
+            CUSTOMER | HISTORY | ORDER | ORDER_BY_CUSTOMER => orders,
+            NEW_ORDER => districts * (self.customers + 1 - self.first_undelivered()),
+            ORDER_LINE => orders * 10,
+            ITEM => self.items,
+            _ => self.warehouses * self.items,
         }
+    }
+
+    /// Rows of a table when loaded, and those added: four standard deviations above the mean, and room for a round that
+    /// adds all it can.
+    #[must_use]
+    pub fn rows(&self, table: usize) -> (u64, u64) {
+        let mean = self.added(table);
+        if mean == 0.0 {
+            return (self.loaded(table), 0);
+        }
+        // Lines come 5 to 15 at a time, which makes their number vary 11 times as much as single ones would.
+        let (most, spread) = if table == ORDER_LINE {
+            (MOST_LINES, 11.0)
+        } else {
+            (1, 1.0)
+        };
+        let added = (mean + 4.0 * (mean * spread).sqrt()) as u64 + self.round() * most;
+        (self.loaded(table), added)
     }
 
     /// Leaves and inner nodes of all indexes when loaded, and those added.
@@ -162,16 +183,16 @@ impl Scale {
     pub fn nodes(&self) -> [(u64, u64); 2] {
         let node = NODE_WORDS as u64 * 8;
         let (mut leaves, mut inner, mut added) = (0, 0, 0.0);
-        let names = self.rows(CUSTOMER).0;
-        for (loaded, more) in (0..TABLES.len()).map(|table| self.rows(table)).chain([(names, 0)]) {
+        let tables = (0..TABLES.len()).map(|table| (self.loaded(table), self.added(table)));
+        for (loaded, more) in tables.chain([(self.loaded(CUSTOMER), 0.0)]) {
             let (leaf_bytes, inner_bytes) = sorted_bytes(loaded);
             leaves += leaf_bytes / node;
             inner += inner_bytes / node - SPARE as u64;
             // Keys that rise within a district, but not over all, leave leaves behind that were split in the middle.
-            added += more as f64 / SLOTS.div_ceil(2) as f64;
+            added += more / SLOTS.div_ceil(2) as f64;
         }
         // History rises over all, and leaves full ones behind.
-        let history = self.rows(HISTORY).1 as f64;
+        let history = self.added(HISTORY);
         added -= history / SLOTS.div_ceil(2) as f64 - history / SLOTS as f64;
         let added = added as u64 + self.splits();
         [(leaves, added), (inner + SPARE as u64, added / 8 + self.splits())]
