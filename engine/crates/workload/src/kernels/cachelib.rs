@@ -12,9 +12,9 @@ use super::silo::tree::pause;
 #[derive(Debug)]
 pub struct Cachelib;
 
-// Measured with `cargo run --release -p tiertune-workload --example cpu_cost -- cachelib` and 40 keys of 1 KiB, most of it
+// Measured with `cargo run --release -p tiertune-workload --example cpu_cost -- cachelib` and 60 keys, most of it
 // the 64 lines of a value.
-const OPERATION_NS: f64 = 190.0;
+const OPERATION_NS: f64 = 168.0;
 
 /// An item: version, next in chain plus 1, key, last promotion, neighbours by recency (plus 1 each); then the key's bytes
 /// and the value.

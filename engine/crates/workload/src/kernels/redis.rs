@@ -9,7 +9,7 @@ use super::silo::slab::Slab;
 pub struct Redis;
 
 // Measured with `cargo run --release -p tiertune-workload --example cpu_cost -- redis` and 150 records.
-const LOOKUP_NS: f64 = 75.0;
+const LOOKUP_NS: f64 = 119.0;
 
 /// Sizes of the allocator's classes: an entry of 24 bytes, a key of some 20, an object header of 16.
 const ENTRY_WORDS: usize = 4;

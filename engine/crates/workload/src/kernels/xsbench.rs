@@ -6,10 +6,10 @@ use super::prelude::*;
 #[derive(Debug)]
 pub struct Xsbench;
 
-// Measured with `cargo run --release -p tiertune-workload --example cpu_cost -- xsbench` and 16 grid points, per lookup of
-// 55 (small: 9) nuclides in the mean.
-const LOOKUP_LARGE_NS: f64 = 420.0;
-const LOOKUP_SMALL_NS: f64 = 110.0;
+// Measured with `cargo run --release -p tiertune-workload --example cpu_cost -- xsbench` and 4 (small: 16) grid points,
+// per lookup of 55 (small: 15) nuclides in the mean.
+const LOOKUP_LARGE_NS: f64 = 373.0;
+const LOOKUP_SMALL_NS: f64 = 128.0;
 
 /// Energy and five cross sections.
 const POINT: usize = 6;

@@ -14,8 +14,8 @@ use crate::profile::SliceInfo;
 #[derive(Debug)]
 pub struct Tpcc;
 
-// Measured with `cargo run --release -p tiertune-workload --example cpu_cost -- tpcc` and 20 items, 10 customers.
-const TRANSACTION_NS: f64 = 9000.0;
+// Measured with `cargo run --release -p tiertune-workload --example cpu_cost -- tpcc` and 100 items, 10 customers.
+const TRANSACTION_NS: f64 = 3670.0;
 
 const DOMAIN: u64 = 0x7465_726d;
 /// Transactions that one terminal does before the next one's turn.

@@ -10,8 +10,8 @@ use crate::kernels::prelude::*;
 #[derive(Debug)]
 pub struct Ycsb;
 
-// Measured with `cargo run --release -p tiertune-workload --example cpu_cost -- ycsb` and 2000 records, for a to f.
-const OPERATION_NS: [f64; 6] = [330.0, 300.0, 300.0, 320.0, 3300.0, 400.0];
+// Measured with `cargo run --release -p tiertune-workload --example cpu_cost -- ycsb` and 1000 records, for a to f.
+const OPERATION_NS: [f64; 6] = [139.0, 130.0, 127.0, 137.0, 907.0, 198.0];
 
 const WORKLOADS: &[&str] = &["a", "b", "c", "d", "e", "f"];
 /// Operations that a thread takes on at a time.
