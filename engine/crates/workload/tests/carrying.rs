@@ -562,7 +562,7 @@ fn bad_carry_requests_are_answered_with_a_sentence() {
         (
             &graph,
             json!({"page_bytes": 4096, "table_bytes": 1}),
-            "carry.table_bytes belongs to gups, but the recorded kernel is bc",
+            "carry.table_bytes belongs to gups, gups_objects, but the recorded kernel is bc",
         ),
         (
             &table,
