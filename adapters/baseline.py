@@ -1,4 +1,4 @@
-"""Baselines have no native system to configure: knobs keep their names, one `name = value` a line."""
+"""Systems without native settings, baselines mostly: knobs keep their names, one `name = value` a line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from tiertune.adapters.base import Adapter, AdapterError, Config, NativeKnob, Va
 
 
 class BaselineAdapter(Adapter):
-    """Adapter of the built-in baselines, from `notier` to `mru`; `adapters/registry.py` lists them."""
+    """Adapter of the built-in baselines, from `notier` to `mru`, and of systems whose original is not public.
+
+    `adapters/registry.py` lists them.
+    """
 
     def native_knob(self, knob: str) -> NativeKnob | None:
         """The knob itself: a baseline has no other home than the engine."""

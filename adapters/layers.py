@@ -77,6 +77,18 @@ def _microseconds() -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
     return (lambda us: us / 1000), (lambda ms: round(ms * 1000))
 
 
+NO_LIMIT_PAGES = 2**62
+"""What stands for no limit where a limit cannot be left out: more pages than there are."""
+
+
+def _pages_of_mib() -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    pages_per_mib = 256
+    return (
+        lambda mib: mib * pages_per_mib if mib else NO_LIMIT_PAGES,
+        lambda pages: 0 if pages == NO_LIMIT_PAGES else pages / pages_per_mib,
+    )
+
+
 COLLOID_ON_HEMEM = Layer(
     "colloid",
     "Colloid's HeMem, pebs.h: a name without a value there is defined or not",
@@ -100,7 +112,7 @@ COLLOID_ON_HEMEM = Layer(
 
 COLLOID_ON_MEMTIS = Layer(
     "colloid",
-    "Colloid's Memtis, module colloid-mon: constants, rebuild; whole exponents and intervals there",
+    "Colloid's Memtis, module colloid-mon: constants, rebuild; whole exponents, intervals and pages there",
     {
         "colloid_delta": Setting("COLLOID_DELTA_PERCENT", "%", *_scaled(100)),
         "colloid_epsilon": Setting("COLLOID_EPSILON_PERCENT", "%", *_scaled(100)),
@@ -109,6 +121,9 @@ COLLOID_ON_MEMTIS = Layer(
             "SAMPLE_INTERVAL_MS", "ms; 0: define SPINPOLL instead", *_microseconds()
         ),
         "colloid_quantum_ms": Setting("MIGRATION_QUANTUM_MS", "ms"),
+        "colloid_static_limit_mib": Setting(
+            "htmm_migration_limit_nr_pages", "4 KiB pages, in /sys/kernel/mm/htmm", *_pages_of_mib()
+        ),
     },
 )
 

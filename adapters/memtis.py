@@ -1,4 +1,4 @@
-"""Memtis: the knobs as sysfs `htmm` files, as constants of its kernel patch, and the cgroup files it needs."""
+"""Memtis: knobs as sysfs `htmm` files, as constants of its kernel patch, and the cgroup files it needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GAP, DEMOTION, PROMOTION = "promo_wm_gap_pct", "demo_wm_pct", "promo_wm_pct"
 
 
 class File(NamedTuple):
-    """A file that stands for a knob, in `folder`; a `switch` holds a bool as one of its two texts, off first."""
+    """A file in `folder` that stands for a knob; a `switch` holds a bool as one of its two texts, off first."""
 
     folder: str
     unit: str = ""
@@ -71,11 +71,12 @@ CGROUP = (
 
 
 class MemtisAdapter(Adapter):
-    """Adapter of Memtis (SOSP'23), and of FlexMem (ATC'24), which has many of its knobs and whose code is not public.
+    """Adapter of Memtis (SOSP'23), and of FlexMem (ATC'24): many of its knobs, and no public code.
 
-    Two relations of the engine are numbers of their own there: `htmm_cooling_period` is `htmm_adaptation_period`
-    times `cooling_ratio`, and the promotion watermark is `demo_wm_pct` and `promo_wm_gap_pct` together. Hidden
-    constants, which only a rebuilt kernel could change, are written as remarks under the engine's names.
+    Two relations of the engine are numbers of their own there: `htmm_cooling_period` is
+    `htmm_adaptation_period` times `cooling_ratio`, and the promotion watermark is `demo_wm_pct` and
+    `promo_wm_gap_pct` together. Hidden constants, which only a rebuilt kernel could change, are written as
+    remarks under the engine's names.
     """
 
     def native_knob(self, knob: str) -> NativeKnob | None:
@@ -155,7 +156,8 @@ class MemtisAdapter(Adapter):
         if abs(ratio - round(ratio)) > 1e-9:
             lower = int(ratio) * adaptation
             raise AdapterError(
-                f"{COOLING} = {cooling} is no multiple of {ADAPTATION} = {adaptation}; the multiple below is {lower}"
+                f"{COOLING} = {cooling} is no multiple of {ADAPTATION} = {adaptation}; "
+                f"the multiple below is {lower}"
             )
         return round(ratio)
 

@@ -23,6 +23,7 @@ ADAPTERS: dict[str, type[Adapter]] = {
     "autonuma": KernelAdapter,
     "pact": PactAdapter,
     "soar": SoarAdapter,
+    "arms": BaselineAdapter,
     "nomad": KernelAdapter,
     "mru": BaselineAdapter,
     "random": BaselineAdapter,

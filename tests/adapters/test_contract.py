@@ -39,6 +39,10 @@ class TestSoar(AdapterContract):
     system = "soar"
 
 
+class TestArms(AdapterContract):
+    system = "arms"
+
+
 class TestFlexmem(AdapterContract):
     system = "flexmem"
 
@@ -59,6 +63,14 @@ class TestInterleave(AdapterContract):
     system = "interleave"
 
 
+class TestStatic(AdapterContract):
+    system = "static"
+
+
+class TestOracle(AdapterContract):
+    system = "oracle"
+
+
 class TestNotier(AdapterContract):
     system = "notier"
 
@@ -75,6 +87,10 @@ class TestColloidHemem(AdapterContract):
     system = "colloid+hemem"
 
 
+class TestColloidMemtis(AdapterContract):
+    system = "colloid+memtis"
+
+
 class TestColloidTpp(AdapterContract):
     system = "colloid+tpp"
 
@@ -89,6 +105,10 @@ class TestAltoTpp(AdapterContract):
 
 class TestAltoNbt(AdapterContract):
     system = "alto+nbt"
+
+
+class TestAltoNomad(AdapterContract):
+    system = "alto+nomad"
 
 
 class TestAltoColloidTpp(AdapterContract):

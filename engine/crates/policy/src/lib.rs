@@ -10,6 +10,7 @@ pub mod action;
 pub mod all_fast;
 pub mod all_slow;
 pub mod alto;
+pub mod arms;
 pub mod autonuma;
 pub mod colloid;
 pub mod flexmem;

@@ -68,6 +68,7 @@ pub static SYSTEMS: &[System] = &[
     crate::flexmem::SYSTEM,
     crate::pact::SYSTEM,
     crate::soar::SYSTEM,
+    crate::arms::SYSTEM,
     crate::tpp::SYSTEM,
     crate::nbt::SYSTEM,
     crate::nomad::SYSTEM,
@@ -89,10 +90,12 @@ pub static WRAPPERS: &[Wrapper] = &[crate::alto::WRAPPER, crate::colloid::WRAPPE
 /// The compositions that papers evaluate; any other sensible one is found by its name as well.
 pub static COMPOSITIONS: &[&str] = &[
     "colloid+hemem",
+    "colloid+memtis",
     "colloid+tpp",
     "colloid+nbt",
     "alto+tpp",
     "alto+nbt",
+    "alto+nomad",
     "alto+colloid+tpp",
     "alto+colloid+nbt",
 ];

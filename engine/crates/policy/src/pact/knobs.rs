@@ -40,7 +40,7 @@ crate::knobs! {
         demotion_margin: u32 = 0, int(0, 262_144), unit "pages", special [], tuned, restart,
             source "PACT section 4.4.2, algorithm 2; cli --demotion-margin; range ours";
         /// Time between two looks at the demotion switch
-        balance_interval_s: f64 = 1.0, float(0.02, 10.0, log), unit "s", special [], tuned, rebuild,
+        balance_interval_s: f64 = 1.0, float(0.02, 10.0, log), unit "s", special [], fixed, rebuild,
             when "demotion_trigger" = "switch", source "pact.c; range ours";
         /// Pages promoted per cycle of sampling_interval_ms, or per call when migration_limit says so
         max_migrations_per_cycle: u32 = 4096, int(64, 65_536, log), unit "pages", special [], tuned, restart,
