@@ -19,7 +19,7 @@ GAP, DEMOTION, PROMOTION = "promo_wm_gap_pct", "demo_wm_pct", "promo_wm_pct"
 
 
 class File(NamedTuple):
-    """A file in `folder` that stands for a knob; a `switch` holds a bool as one of its two texts, off first."""
+    """A file in `folder` that stands for a knob; a `switch` holds a bool as one of two texts, off first."""
 
     folder: str
     unit: str = ""
