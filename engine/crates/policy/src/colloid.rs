@@ -145,12 +145,17 @@ impl State {
         }
     }
 
+    /// Bytes that may be moved in any quantum.
+    fn static_limit_bytes(&self) -> u64 {
+        match self.config.colloid_static_limit_mib {
+            0.0 => u64::MAX,
+            mib => (mib * f64::from(1 << 20)) as u64,
+        }
+    }
+
     /// Bytes that a shift may move in a quantum.
     fn limit_bytes(&self, shift: Shift) -> u64 {
-        let fixed = match self.config.colloid_static_limit_mib {
-            0.0 => f64::INFINITY,
-            mib => mib * f64::from(1 << 20),
-        };
+        let fixed = self.static_limit_bytes() as f64;
         let of_requests = shift.probability * self.balance.rate() * LINE_BYTES * self.quantum_ns as f64;
         let limit = if self.config.colloid_dynamic_limit {
             fixed.min(of_requests)
@@ -271,7 +276,10 @@ impl Colloid {
         if now >= self.state.next_quantum {
             self.state.next_quantum = now + self.state.quantum_ns;
             self.state.left = self.state.balance.shift();
-            self.state.left_bytes = self.state.left.map_or(0, |shift| self.state.limit_bytes(shift));
+            self.state.left_bytes = match self.state.left {
+                Some(shift) => self.state.limit_bytes(shift),
+                None => self.state.static_limit_bytes(),
+            };
         }
         self.state.left
     }
@@ -282,8 +290,13 @@ impl Colloid {
             let [fast_ns, slow_ns] = self.state.balance.latency_ns();
             return if promote { fast_ns < slow_ns } else { fast_ns > slow_ns };
         }
-        let Some(mut shift) = self.left(now) else {
-            return promote; // nothing is accessed yet, so nothing says that the host is wrong
+        let left = self.left(now);
+        let bytes = self.state.topology.page_bytes * u64::from(pages);
+        let Some(mut shift) = left else {
+            // Nothing is accessed yet, so nothing says that the host is wrong.
+            let fits = promote && bytes <= self.state.left_bytes;
+            self.state.left_bytes -= if fits { bytes } else { 0 };
+            return fits;
         };
         // Without a fault there is no probability; a page that the host found hot by other means is
         // taken to be as rare as pages are on average.
@@ -291,7 +304,6 @@ impl Colloid {
             let waited_ns = fault.at.saturating_sub(fault.armed_at).max(1) as f64;
             1.0 / (waited_ns * self.state.balance.rate()).max(1.0)
         });
-        let bytes = self.state.topology.page_bytes * u64::from(pages);
         if shift.promote != promote || probability > shift.probability || bytes > self.state.left_bytes {
             return false;
         }
