@@ -179,7 +179,7 @@ impl Policy for Tpp {
     /// With normal balancing the test is the active list; in tiering mode it is how soon the touch came.
     fn is_hot(&self, fault: &Fault) -> bool {
         match self.config.numa_balancing_mode {
-            3 => self.balancing.lru.is_active(fault.page),
+            3 => self.is_active(fault.page),
             _ => fault.at.saturating_sub(fault.armed_at) < 1_000_000_000,
         }
     }
