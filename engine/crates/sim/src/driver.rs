@@ -176,12 +176,12 @@ impl<'w> Driver<'w> {
             orders: Vec::new(),
             ended: Vec::new(),
             config,
-            co_runners: CoRunners::new(&request.contention, tiers),
+            co_runners: CoRunners::new(&request.contention, &request.machine.tiers),
             unbooked_bytes: vec![[0.0; 2]; tiers],
             curves: request.machine.tiers.iter().map(TierLatency::new).collect(),
         };
         if needs.truth {
-            let (co_runners, busy_cores) = (driver.co_runners.traffic().to_vec(), driver.overheads.busy_cores);
+            let (co_runners, busy_cores) = (driver.co_runners.clone(), driver.overheads.busy_cores);
             driver.truth = Some(Foresight::new(workload, &request.machine, co_runners, busy_cores));
         }
         if needs.accessed_bits {
@@ -369,14 +369,24 @@ impl<'w> Driver<'w> {
     /// [`Self::settle_copies`] found to have been copied beyond what was counted before.
     #[must_use]
     pub fn foreign_traffic(&self, curves: &[TierLatency], ns: f64) -> Vec<Traffic> {
-        let co_runners = self.co_runners.traffic();
+        let mut traffic = self.copy_traffic(curves, ns);
+        for (traffic, others) in traffic.iter_mut().zip(self.co_runners.traffic()) {
+            traffic.read_gbps += others.read_gbps;
+            traffic.write_gbps += others.write_gbps;
+        }
+        traffic
+    }
+
+    /// The part of [`Self::foreign_traffic`] that is copies.
+    #[must_use]
+    pub fn copy_traffic(&self, curves: &[TierLatency], ns: f64) -> Vec<Traffic> {
+        let co_runners = self.co_runners.constant();
         let mut copies = vec![Traffic::default(); co_runners.len()];
         for copying in self.migrator.copying() {
             let gbps = self.migrator.gbps(copying);
             copies[usize::from(copying.from)].read_gbps += gbps;
             copies[usize::from(copying.request.to)].write_gbps += gbps;
         }
-        let mut traffic = co_runners.to_vec();
         for (tier, copies) in copies.iter_mut().enumerate() {
             copies.read_gbps = (copies.read_gbps + self.unbooked_bytes[tier][0] / ns).max(0.0);
             copies.write_gbps = (copies.write_gbps + self.unbooked_bytes[tier][1] / ns).max(0.0);
@@ -385,10 +395,21 @@ impl<'w> Driver<'w> {
                 curves[tier].room_for_copies(co_runners[tier]),
             );
             let fit = if wanted > room { room / wanted } else { 1.0 };
-            traffic[tier].read_gbps += copies.read_gbps * fit;
-            traffic[tier].write_gbps += copies.write_gbps * fit;
+            copies.read_gbps *= fit;
+            copies.write_gbps *= fit;
         }
-        traffic
+        copies
+    }
+
+    /// What co-runners do.
+    #[must_use]
+    pub fn co_runners(&self) -> &CoRunners {
+        &self.co_runners
+    }
+
+    /// Latencies have settled at these multiples of the unloaded ones, which co-runners feel too.
+    pub fn settle_co_runners(&mut self, multipliers: &[f64]) {
+        self.co_runners.settle(multipliers);
     }
 
     /// Notes by how much the copies of the last `ns` differ from the `foreign` traffic assumed for them.
@@ -403,15 +424,9 @@ impl<'w> Driver<'w> {
 
     /// Co-runners do what they do at `now`.
     pub fn set_co_runners(&mut self, now: Nanos) {
-        let before = self.truth.is_some().then(|| self.co_runners.traffic().to_vec());
-        self.co_runners.set_time(now);
-        let traffic = self.co_runners.traffic();
-        if let Some(truth) = self
-            .truth
-            .as_mut()
-            .filter(|_| before.is_some_and(|before| before != traffic))
-        {
-            truth.set_co_runners(traffic.to_vec());
+        let changed = self.co_runners.set_time(now);
+        if let Some(truth) = self.truth.as_mut().filter(|_| changed) {
+            truth.set_co_runners(self.co_runners.clone());
             self.call(now, |policy, cx| policy.on_wake(cx));
         }
     }

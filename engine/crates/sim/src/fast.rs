@@ -328,7 +328,8 @@ impl<'w> Fast<'w> {
     fn solve(&mut self, phase: &Phase, progress: &mut Progress, dt_ns: f64) {
         let tiers = self.machine.tiers.len();
         let share = self.core_share(phase, &progress.left);
-        let copies = self.driver.foreign_traffic(self.solver.tiers(), dt_ns);
+        let copies = self.driver.copy_traffic(self.solver.tiers(), dt_ns);
+        let co_runners = self.driver.co_runners();
         let machine = self.machine;
         let Progress {
             mass,
@@ -342,6 +343,7 @@ impl<'w> Fast<'w> {
         self.solver.solve(|multipliers, traffic| {
             traffic.clear();
             traffic.extend_from_slice(&copies);
+            co_runners.add_at(multipliers, traffic);
             for (g, group) in phase.groups.iter().enumerate() {
                 rate[g] = 0.0;
                 if left[g] <= 0.0 {
@@ -397,6 +399,7 @@ impl<'w> Fast<'w> {
         stretch.ns = dt_ns;
         let mut multipliers = Vec::with_capacity(tiers);
         self.solver.multipliers(&mut multipliers);
+        self.driver.settle_co_runners(&multipliers);
         let foreign = self.driver.foreign_traffic(self.solver.tiers(), dt_ns);
         let mut traffic = foreign.clone();
         self.samples.clear();

@@ -60,8 +60,8 @@ impl TierLatency {
         }
     }
 
-    /// Copies cannot push a tier further than this; what is left is the application's, whose demand
-    /// gives way. Only demand that gives way can be solved for at the wall.
+    /// Copies cannot push a tier further than this beside co-runners that do not give way; what is left is the
+    /// application's, whose demand does. Only demand that gives way can be solved for at the wall.
     #[must_use]
     pub fn room_for_copies(&self, co_runners: Traffic) -> f64 {
         (0.97 - self.utilisation(co_runners)).max(0.0)

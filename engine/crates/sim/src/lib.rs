@@ -36,6 +36,7 @@ use tiertune_policy::{CounterRng, Policy, SystemError};
 
 pub use driver::RunResult;
 pub use error::RunError;
+use scenario::Contention;
 pub use scenario::{Mode, Request, WorkloadModel};
 pub use workload::Workload;
 
@@ -103,6 +104,9 @@ pub fn run_many(workload: &Workload, requests: &[Request], threads: usize) -> Ve
 /// nothing would be left and no latency could be found.
 const MOST_CONTENTION: f64 = 0.99;
 
+/// Most lines that a co-runner may have in flight: more than all fill buffers of any machine.
+const MOST_LINES: f64 = 1e6;
+
 /// Checks the machine of a request.
 fn check_machine(request: &Request) -> Result<(), RunError> {
     let machine = &request.machine;
@@ -144,6 +148,17 @@ fn check_machine(request: &Request) -> Result<(), RunError> {
             machine.tiers.len() - 1
         ));
     }
+    let lines = |c: &&Contention| {
+        ![c.read_lines, c.write_lines]
+            .iter()
+            .all(|n| (0.0..=MOST_LINES).contains(n))
+    };
+    if let Some(c) = request.contention.iter().find(lines) {
+        return bad(format!(
+            "contention on tier {} has {} read and {} write lines in flight; both must be from 0 to {MOST_LINES}",
+            c.tier, c.read_lines, c.write_lines
+        ));
+    }
     if let Some(c) = request
         .contention
         .iter()
@@ -156,10 +171,10 @@ fn check_machine(request: &Request) -> Result<(), RunError> {
             c.until_s.unwrap_or(f64::INFINITY)
         ));
     }
-    let mut co_runners = CoRunners::new(&request.contention, machine.tiers.len());
+    let mut co_runners = CoRunners::new(&request.contention, &machine.tiers);
     for at in co_runners.changes() {
         co_runners.set_time(at);
-        for (tier, load) in machine.tiers.iter().zip(co_runners.traffic()) {
+        for (tier, load) in machine.tiers.iter().zip(co_runners.constant()) {
             let utilisation = latency::TierLatency::new(tier).utilisation(*load);
             let valid = load.read_gbps >= 0.0 && load.write_gbps >= 0.0 && utilisation <= MOST_CONTENTION;
             if !valid {

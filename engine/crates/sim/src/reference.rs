@@ -287,6 +287,7 @@ impl<'w> Reference<'w> {
             stretch.ops += ops;
             self.run_batch(phase, thread, ops, share, &mut stretch);
         }
+        self.driver.settle_co_runners(&self.multipliers);
         let foreign = self.driver.foreign_traffic(self.solver.tiers(), ns);
         self.driver.settle_copies(&foreign, ns);
         let mut traffic = foreign;

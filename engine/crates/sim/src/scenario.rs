@@ -222,8 +222,8 @@ pub struct WorkloadModel {
     pub blocks: Vec<Block>,
 }
 
-/// Traffic of somebody else on a tier, constant while it lasts.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// Traffic of somebody else on a tier: constant while it lasts, or of threads that wait for their lines.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contention {
     /// Index of the tier.
@@ -234,6 +234,12 @@ pub struct Contention {
     /// Writes, 1e9 bytes/s.
     #[serde(default)]
     pub write_gbps: f64,
+    /// Cache lines that its threads always have in flight for reads: so many lines per loaded latency.
+    #[serde(default)]
+    pub read_lines: f64,
+    /// The same for writes.
+    #[serde(default)]
+    pub write_lines: f64,
     /// When it begins, in seconds of the run.
     #[serde(default)]
     pub from_s: f64,

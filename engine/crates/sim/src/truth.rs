@@ -3,6 +3,7 @@
 use tiertune_policy::{Alike, Horizon, Truth};
 
 use crate::cache::hit_shares;
+use crate::co_runner::CoRunners;
 use crate::latency::{LatencySolver, Traffic};
 use crate::memory::Memory;
 use crate::operation::{Operation, operation_time, unloaded_ns};
@@ -28,7 +29,7 @@ pub struct Foresight<'w> {
     /// What the run is made of, and for how long.
     run_flows: Vec<(Flow<'w>, f64)>,
     now_flow: Vec<(Flow<'w>, f64)>,
-    co_runners: Vec<Traffic>,
+    co_runners: CoRunners,
     busy_cores: f64,
 }
 
@@ -47,7 +48,7 @@ const MOST_PHASES: usize = 16;
 impl<'w> Foresight<'w> {
     /// Adds up all phases of `workload`, which runs beside co-runners and threads of the tiering system.
     #[must_use]
-    pub fn new(workload: &'w Workload, machine: &'w Machine, co_runners: Vec<Traffic>, busy_cores: f64) -> Self {
+    pub fn new(workload: &'w Workload, machine: &'w Machine, co_runners: CoRunners, busy_cores: f64) -> Self {
         let mut foresight = Self {
             workload,
             machine,
@@ -189,7 +190,7 @@ impl<'w> Foresight<'w> {
     }
 
     /// Co-runners have changed what they do.
-    pub fn set_co_runners(&mut self, co_runners: Vec<Traffic>) {
+    pub fn set_co_runners(&mut self, co_runners: CoRunners) {
         self.co_runners = co_runners;
     }
 
@@ -244,7 +245,8 @@ impl<'w> Foresight<'w> {
         let mut solver = LatencySolver::new(self.machine);
         solver.solve(|multipliers, traffic| {
             traffic.clear();
-            traffic.extend_from_slice(&self.co_runners);
+            traffic.resize(tiers, Traffic::default());
+            self.co_runners.add_at(multipliers, traffic);
             for (group, rate) in phase.groups.iter().zip(&mut rates) {
                 let operation = Operation {
                     group,

@@ -125,9 +125,7 @@ fn co_runners_leave_room_or_are_refused() {
         vec![Contention {
             tier: 1,
             read_gbps,
-            write_gbps: 0.0,
-            from_s: 0.0,
-            until_s: None,
+            ..Contention::default()
         }]
     };
     request.contention = load(20.5);
@@ -160,9 +158,9 @@ fn a_co_runner_that_comes_and_goes_slows_the_time_in_between() {
             vec![Contention {
                 tier: 1,
                 read_gbps: 20.0,
-                write_gbps: 0.0,
                 from_s,
                 until_s,
+                ..Contention::default()
             }]
         };
         let (alone_s, beside_s) = (runtime_s(vec![]), runtime_s(loaded(0.0, None)));
@@ -180,11 +178,52 @@ fn a_co_runner_that_comes_and_goes_slows_the_time_in_between() {
         request.contention = vec![Contention {
             tier: 0,
             read_gbps: 1.0,
-            write_gbps: 0.0,
             from_s,
             until_s,
+            ..Contention::default()
         }];
         let refused = run(&compile(groups(&[1e4]), PAGE_2M), &request).expect_err("no such time");
         assert!(refused.to_string().contains("must begin at 0 or later"), "{refused}");
+    }
+}
+
+/// Lines in flight and a chase of as many threads get the same bandwidth, at any load.
+#[test]
+fn a_co_runner_with_lines_in_flight_waits_like_a_thread() {
+    for mode in [Mode::Fast, Mode::Reference] {
+        let chase = json!({"objects": [{"name": "t", "bytes": 64 * MIB}], "blocks": [{"phases": [{"name": "p", "groups": [
+            {"name": "w", "threads": 8, "ops": 400_000.0, "cpu_ns_per_op": 0.0, "streams": [
+                {"object": "t", "law": {"kind": "uniform"}, "class": "chase", "reads_per_op": 1.0}]}]}]}]});
+        let workload = compile(chase, PAGE_2M);
+        for read_lines in [0.0, 8.0, 80.0, 800.0] {
+            let mut request = request("all-slow", Config::new(), PAGE_2M, 8 * MIB, 1);
+            request.mode = mode;
+            request.machine.llc_bytes = 1024;
+            request.contention = vec![Contention {
+                tier: 1,
+                read_lines,
+                ..Contention::default()
+            }];
+            let metrics = run(&workload, &request).expect("a run").metrics;
+            let own_gbps = 400_000.0 * 64.0 / metrics.runtime_s / 1e9;
+            let expected = own_gbps * (8.0 + read_lines) / 8.0;
+            assert!(
+                (metrics.slow_bandwidth_gbps / expected - 1.0).abs() < 0.03,
+                "{mode:?}, {read_lines} lines: {} GB/s instead of {expected}",
+                metrics.slow_bandwidth_gbps
+            );
+            // The reference mode starts from unloaded latencies, which it follows a step each slice.
+            let most_gbps = 1.02 * request.machine.tiers[1].read_gbps;
+            assert!(mode == Mode::Reference || metrics.slow_bandwidth_gbps < most_gbps);
+        }
+    }
+    let mut request = request("all-slow", Config::new(), PAGE_2M, 8 * MIB, 1);
+    for read_lines in [-1.0, f64::NAN, 1e12] {
+        request.contention = vec![Contention {
+            read_lines,
+            ..Contention::default()
+        }];
+        let refused = run(&compile(groups(&[1e4]), PAGE_2M), &request).expect_err("no such number");
+        assert!(refused.to_string().contains("lines in flight"), "{refused}");
     }
 }

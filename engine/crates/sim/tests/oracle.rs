@@ -147,9 +147,8 @@ fn the_balanced_oracle_notices_a_co_runner() {
         request.contention = vec![Contention {
             tier: 0,
             read_gbps: 55.0,
-            write_gbps: 0.0,
             from_s: 0.3,
-            until_s: None,
+            ..Contention::default()
         }];
         run(&workload, &request).expect("a run").metrics.runtime_s
     };
