@@ -9,7 +9,40 @@ from tests.cli.small import tiertune
 
 CLAIMS = """
 name: small
+scenes:
+  - name: shares
+    systems: [static, notier]
+    configs:
+      - {name: none, systems: [static], knobs: {hot_share_percent: 0}}
+      - {name: all, systems: [static], knobs: {hot_share_percent: 100}}
+      - {name: default, systems: [notier]}
+    workloads: [seq-chase]
+    machines: [skx-cxl-emul]
+    ratios: ["1:1"]
 claims:
+  - id: A-0
+    paper: one
+    where: figure 1
+    gate: must
+    statement: Threads that wait for their lines are slowed by what they slow
+    scene: shares
+    sweep:
+      systems: [static]
+      contention:
+        - {name: quiet}
+        - {name: loaded, traffic: [{tier: 0, read_lines: 100}]}
+    checks:
+      - {kind: value, metric: fast_bandwidth_gbps, of: {contention: loaded}, least: 25, most: 50}
+      - kind: ratio
+        metric: fast_latency_ns
+        of: {contention: loaded, take: mean}
+        to: {contention: quiet, take: mean}
+        least: 1.2
+    picture:
+      metric: fast_latency_ns
+      by: config
+      over: contention
+      published: [{name: all, values: [90, 180]}]
   - id: A-1
     paper: one
     where: here
@@ -38,22 +71,30 @@ def test_scoreboard(tmp_path: Path) -> None:
     common = ("reproduce", "--claims", tmp_path / "small.yaml", "--results", tmp_path / "results")
     document = json.loads(tiertune(*common, "--json").stdout)
     assert [(row["id"], row["gate"], row["verdict"]) for row in document["rows"]] == [
+        ("A-0", "must", "met"),
         ("A-1", "must", "met"),
         ("A-2", "should", "missed"),
         ("B-1", "report", "not-checkable"),
     ]
     assert set(document["rows"][0]) >= {"id", "gate", "verdict", "measured", "expected", "reason"}
-    assert document["rows"][1]["reason"] == "it is not"
+    assert document["rows"][2]["reason"] == "it is not"
     assert document["score"]["should"] == {"met": 0, "missed": 1, "not-checkable": 0}
     assert json.loads((tmp_path / "results/claims/small.json").read_text()) == document
 
+    page = (tmp_path / "results/claims/small.html").read_text()
+    assert all(f'id="{name}"' in page for name in ("A-0", "A-1", "A-2", "B-1"))
+    assert page.count("<svg") == 3, "one for each claim that is run"
+    assert "Hollow: as published" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+
     text = tiertune(*common).stdout
-    assert "must: 1 met, 0 missed, 0 not-checkable" in text
+    assert "must: 2 met, 0 missed, 0 not-checkable" in text
     assert "because: it is not" in text
     assert all(len(line) <= 80 for line in text.splitlines() if "/" not in line)
 
     one = json.loads(tiertune(*common, "--paper", "two", "--json").stdout)
     assert [row["id"] for row in one["rows"]] == ["B-1"]
+    assert json.loads((tmp_path / "results/claims/small.json").read_text()) == document, "of all claims"
     refused = tiertune(*common, "--id", "A-3")
     assert refused.exit_code == 2
     assert "did you mean 'A-" in refused.stderr

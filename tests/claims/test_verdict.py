@@ -44,6 +44,20 @@ def claim(*checks: dict[str, Any], **more: Any) -> Claim:
             True,
         ),
         ({"kind": "ratio", "of": {"system": "b"}, "to": {"system": "d"}, "least": 1}, False),
+        ({"kind": "ratio", "of": {"take": "highest"}, "to": {"take": "lowest"}, "least": 4, "most": 4}, True),
+        ({"kind": "ratio", "of": {"take": "highest"}, "to": {"take": "median"}, "most": 1.9}, False),
+        ({"of": {"take": "mean"}, "expected": 2.275, "within": 0.001}, True),
+        ({"of": {"take": "mean"}, "expected": 2.4, "within": 0.1}, False),
+        ({"kind": "difference", "of": {"system": "d"}, "to": {"system": "b"}, "least": 2, "most": 2}, True),
+        ({"kind": "difference", "of": {"system": "d"}, "to": {"system": "b"}, "most": 1.9}, False),
+        # The best of all rows is a, whose slowdown is the lowest.
+        ({"of": {"best_by": "performance"}, "most": 1}, True),
+        ({"of": {"best_by": "slowdown"}, "most": 1}, False),
+        ({"per": "slowdown", "of": {"take": "lowest"}, "least": 1, "most": 1}, True),
+        ({"kind": "trend", "over": "system"}, True),
+        ({"kind": "trend", "over": "system", "direction": "falling"}, False),
+        ({"kind": "correlation", "beside": "slowdown", "least": 0.99}, True),
+        ({"kind": "correlation", "beside": "performance", "least": -0.9}, False),
         (
             {
                 "kind": "order",
@@ -62,6 +76,59 @@ def test_checks(check: dict[str, Any], met: bool) -> None:
     assert judged.reason == ("" if met else "why")
     assert judged.measured
     assert judged.expected
+
+
+def placed(figures: dict[str, float], fast: str) -> Group:
+    at = Coordinates(**{**AT.__dict__, "fast": fast})
+    return Group(at, {"ok": 3}, {name: Spread(3, value, value, value) for name, value in figures.items()}, {})
+
+
+@pytest.mark.parametrize(
+    ("values", "slack", "met"),
+    [
+        ([1.0, 2.0, 3.0], 0, True),
+        ([1.0, 2.0, 1.95], 0, False),
+        ([1.0, 2.0, 1.95], 5, True),
+        ([1.0, 1.0, 1.0], 5, False),
+    ],
+)
+def test_a_trend_may_step_back_a_little_but_has_to_arrive(
+    values: list[float], slack: float, met: bool
+) -> None:
+    groups = [placed({"slowdown": value}, str(place)) for place, value in enumerate(values)]
+    check = {"kind": "trend", "metric": "slowdown", "over": "fast", "slack_pct": slack}
+    assert (judge(claim(check), groups).verdict is Verdict.MET) is met
+
+
+@pytest.mark.parametrize(
+    ("throughputs", "met"),
+    [
+        ([1.0, 3.0, 2.0, 1.0], True),
+        ([3.0, 2.0, 1.0, 0.5], True),  # a step from where they meet
+        ([1.0, 2.0, 2.5, 3.0], False),  # two steps
+        ([1.0, 3.0, 2.0, 2.5], False),  # two peaks
+    ],
+)
+def test_a_balance_is_one_peak_where_two_figures_meet(throughputs: list[float], met: bool) -> None:
+    fast_ns = [100.0, 150.0, 200.0, 300.0]
+    groups = [
+        placed({"throughput_mops": mops, "fast_latency_ns": ns, "slow_latency_ns": 150.0}, str(place))
+        for place, (mops, ns) in enumerate(zip(throughputs, fast_ns, strict=True))
+    ]
+    check = {
+        "kind": "balance",
+        "metric": "throughput_mops",
+        "beside": "fast_latency_ns",
+        "per": "slow_latency_ns",
+        "over": "fast",
+    }
+    assert (judge(claim(check), groups).verdict is Verdict.MET) is met
+
+
+def test_a_trend_needs_one_row_for_each_value() -> None:
+    check = {"kind": "trend", "metric": "slowdown", "over": "fast"}
+    judged = judge(claim(check), GROUPS)
+    assert (judged.verdict, "one for each" in judged.reason) == (Verdict.NOT_CHECKABLE, True)
 
 
 def test_one_failed_check_is_a_miss_and_is_what_is_told() -> None:

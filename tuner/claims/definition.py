@@ -4,94 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr
 
 from tiertune.document import Path as Place
-from tiertune.fields import Integer, Name, Number, PageSize, Text
+from tiertune.fields import Integer, Name, Text
 from tiertune.files import Strict, find, load
 from tiertune.nearest import nearest
-from tiertune.tuner.sweep.axes import Axes, Coordinate
+from tiertune.tuner.claims.check import Check, Picture
+from tiertune.tuner.sweep.axes import Axes, ConfigEntry, Part, Seeds
 from tiertune.tuner.sweep.definition import GAUGE, Sweep, known_values, outside_mistakes
 
 PERFORMANCE = "performance"
 """Beside what sweeps measure: 1 / slowdown, the share of all-fast performance that is left."""
 
 
-class Selector(Strict):
-    """Which row is meant: the one with these coordinates."""
+class Scene(Axes):
+    """What is run: the axes of a sweep, or several sweeps of their own."""
 
-    system: Name | None = Field(default=None, description="its system")
-    config: Name | None = Field(default=None, description="its config")
-    workload: Text | None = Field(default=None, description="its workload")
-    override: Name | None = Field(default=None, description="its override")
-    machine: Text | None = Field(default=None, description="its machine")
-    fast: Text | None = Field(default=None, description="its ratio or fast_bytes, as rows spell it")
-    threads: Annotated[Integer, Field(ge=1, le=4096)] | None = Field(default=None, description="its threads")
-    contention: Name | None = Field(default=None, description="its level of contention")
-    page_size: PageSize | None = Field(default=None, description="its page size")
-
-    def coordinates(self) -> dict[str, str | int]:
-        """What is given, by name of the coordinate (`page_bytes` for `page_size`)."""
-        given = self.model_dump(exclude={"page_size"}, exclude_none=True)
-        return given | ({} if self.page_size is None else {"page_bytes": self.page_size})
-
-    def said(self) -> str:
-        """The selector in words."""
-        return " ".join(str(value) for value in self.coordinates().values()) or "all rows"
-
-
-class Check(Strict):
-    """One comparison, on medians over seeds."""
-
-    kind: Literal["value", "ratio", "order"] = Field(
-        description="value: of one row, or of all that fit; ratio: of one row to another; order: of several"
+    parts: list[Part] = Field(
+        default=[], max_length=1000, description="matrices of their own; the rest is as here"
     )
-    metric: Text = Field(description="slowdown, slowdown_pct, performance, a metric of the engine, gauge.X")
-    of: Selector = Field(default=Selector(), description="the row, or all that fit")
-    to: Selector | None = Field(default=None, description="ratio: the row that is divided by")
-    rows: list[list[Selector]] = Field(
-        default=[],
-        max_length=100,
-        description="order: groups of rows, the lowest first; within a group any order will do",
-    )
-    expected: Number | None = Field(default=None, description="the published figure")
-    within_pct: Annotated[Number, Field(ge=0, le=1000)] | None = Field(
-        default=None, description="how far off it may be, in percent of it"
-    )
-    least: Number | None = Field(default=None, description="the lowest that will do")
-    most: Number | None = Field(default=None, description="the highest that will do")
-    each: list[Coordinate] = Field(
-        default=[], max_length=4, description="checked for each value of these coordinates, such as fast"
-    )
-    misses_allowed: Annotated[Integer, Field(ge=0, le=1000)] = Field(
-        default=0, description="of the values of `each`, how many may fail"
+    timeline_points: Annotated[Integer, Field(ge=10, le=100_000)] | None = Field(
+        default=None, description="points of a time series, from which convergence is read; absent: 200"
     )
 
-    def mistakes(self) -> Iterator[tuple[Place, str]]:
-        """Each kind has what it compares and what it is held to."""
-        if self.kind == "order":
-            if len(self.rows) < 2:
-                yield ("rows",), "is missing: at least two groups of rows, the lowest first"
-            return
-        if self.rows:
-            yield ("rows",), f"is for kind order; a {self.kind} has 'of'"
-        if self.kind == "ratio" and self.to is None:
-            yield ("to",), "is missing: the row that is divided by"
-        if self.expected is not None and self.within_pct is None:
-            yield ("within_pct",), "is missing: how far from 'expected' the figure may be, in percent"
-        if self.expected is None and self.least is None and self.most is None:
-            yield ("expected",), "is missing: a figure, or 'least' or 'most'"
+    def with_changes(self, other: Scene | None) -> Scene:
+        """This scene with what `other` gives in its place."""
+        if other is None:
+            return self
+        merged = self.merged(other)
+        axes = {key: getattr(merged, key) for key in Axes.model_fields}
+        if merged.systems is not None and merged.configs is not None and other.configs is None:
+            axes["configs"] = _of_systems(merged.configs, merged.systems)
+        return Scene.model_construct(
+            **axes,
+            parts=other.parts or self.parts,
+            timeline_points=other.timeline_points or self.timeline_points,
+        )
 
-    def bounds(self) -> tuple[float, float]:
-        """Lowest and highest figure that will do."""
-        low = float("-inf") if self.least is None else self.least
-        high = float("inf") if self.most is None else self.most
-        if self.expected is not None and self.within_pct is not None:
-            span = abs(self.expected) * self.within_pct / 100
-            low, high = max(low, self.expected - span), min(high, self.expected + span)
-        return low, high
+
+def _of_systems(configs: list[ConfigEntry], systems: list[str]) -> list[ConfigEntry] | None:
+    """The configs that are for `systems`: a claim that runs fewer than its scene has no use for others."""
+    kept = []
+    for entry in configs:
+        mine = entry.systems and [name for name in entry.systems if name in systems]
+        if mine or entry.systems is None:
+            kept.append(entry.model_copy(update={"systems": mine}))
+    return kept or None
+
+
+class NamedScene(Scene):
+    """A scene that several claims share."""
+
+    name: Name = Field(description="name that claims call it by")
 
 
 class Claim(Strict):
@@ -104,8 +71,12 @@ class Claim(Strict):
         default="should", description="must: a model that misses it is wrong; report: shown only"
     )
     statement: Text = Field(description="what was found, in a sentence")
-    sweep: Axes | None = Field(default=None, description="what is run: the axes of a sweep")
+    scene: Name | None = Field(default=None, description="one of the file's scenes is run")
+    sweep: Scene | None = Field(default=None, description="what is run, or changes to the scene")
     checks: list[Check] = Field(default=[], max_length=100, description="all must hold")
+    picture: Picture | None = Field(
+        default=None, description="what the report draws; absent: the figures of the first check"
+    )
     not_checkable: Text | None = Field(
         default=None, description="why it cannot be checked here, instead of sweep and checks"
     )
@@ -114,19 +85,25 @@ class Claim(Strict):
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Either it can be checked or there is a reason why not."""
         if self.not_checkable is not None:
-            if self.sweep is not None or self.checks:
+            if self.sweep is not None or self.scene is not None or self.checks:
                 yield ("not_checkable",), "cannot stand beside 'sweep' and 'checks'; keep one of them"
             return
-        if self.sweep is None:
-            yield ("sweep",), "is missing: what to run, or 'not_checkable' with a reason"
-        else:
-            for key in ("systems", "workloads", "machines"):
-                if getattr(self.sweep, key) is None:
-                    yield ("sweep", key), f"is missing: {Axes.model_fields[key].description}"
-            if self.sweep.ratios is None and self.sweep.fast_bytes is None:
-                yield ("sweep", "ratios"), "is missing: fast:slow shares of the footprint, or fast_bytes"
+        if self.scene is None:
+            if self.sweep is None:
+                yield ("sweep",), "is missing: what to run, or 'not_checkable' with a reason"
+            else:
+                yield from _incomplete(("sweep",), self.sweep)
         if not self.checks:
             yield ("checks",), "is missing: at least one check"
+
+
+def _incomplete(place: Place, scene: Scene) -> Iterator[tuple[Place, str]]:
+    for axes in [scene.merged(part) for part in scene.parts] or [scene]:
+        for key in ("systems", "workloads", "machines"):
+            if getattr(axes, key) is None:
+                yield (*place, key), f"is missing: {Axes.model_fields[key].description}"
+        if axes.ratios is None and axes.fast_bytes is None:
+            yield (*place, "ratios"), "is missing: fast:slow shares of the footprint, or fast_bytes"
 
 
 class Claims(Strict):
@@ -134,22 +111,49 @@ class Claims(Strict):
 
     name: Name = Field(description="name of the file and of its results")
     description: Text = Field(default="no description", description="one line on the claims")
+    seeds: Seeds | None = Field(default=None, description="seeds of every sweep that gives none; absent: 1")
+    scenes: list[NamedScene] = Field(
+        default=[], max_length=1000, description="what several claims run, under names"
+    )
     claims: list[Claim] = Field(min_length=1, max_length=10_000, description="the claims")
 
     _folder: Path = PrivateAttr(default=Path())
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """An id is there once; every sweep is one."""
+        scenes = [scene.name for scene in self.scenes]
+        for number, name in enumerate(scenes):
+            if name in scenes[:number]:
+                yield ("scenes", number, "name"), f"'{name}' is there twice; '{name}-{number}' is free"
         seen: set[str] = set()
         for number, claim in enumerate(self.claims):
             if claim.id in seen:
                 yield ("claims", number, "id"), f"'{claim.id}' is there twice; '{claim.id}-b' is free"
             seen.add(claim.id)
+            if claim.scene is None:
+                continue
+            if claim.scene not in scenes:
+                near = nearest(claim.scene, scenes)
+                hint = f"did you mean '{near}'?" if near else "the file has no scenes"
+                yield ("claims", number, "scene"), f"there is no scene '{claim.scene}'; {hint}"
+            else:
+                yield from _incomplete(("claims", number, "sweep"), self._scene_of(claim))
 
-    def sweep_of(self, claim: Claim) -> Sweep:
-        """The claim's sweep, called like the claim."""
-        assert claim.sweep is not None
-        given = {key: getattr(claim.sweep, key) for key in Axes.model_fields}
+    def _scene_of(self, claim: Claim) -> Scene:
+        named = [scene for scene in self.scenes if scene.name == claim.scene]
+        if not named:
+            assert claim.sweep is not None
+            return claim.sweep
+        return named[0].with_changes(claim.sweep)
+
+    def sweep_of(self, claim: Claim) -> Sweep | None:
+        """The claim's sweep, called like the claim; None for one that cannot be checked."""
+        if claim.not_checkable is not None:
+            return None
+        scene = self._scene_of(claim)
+        given: dict[str, Any] = {key: getattr(scene, key) for key in Scene.model_fields}
+        if given["seeds"] is None:
+            given["seeds"] = self.seeds
         sweep = Sweep(
             name=claim.id.lower(), **{key: value for key, value in given.items() if value is not None}
         )
@@ -171,14 +175,21 @@ def load_claims(name_or_path: str) -> Claims:
 def _cross_file_mistakes(claims: Claims) -> Iterator[tuple[Place, str]]:
     """Sweeps that do not fit what there is, and figures that nothing measures."""
     for number, claim in enumerate(claims.claims):
-        if claim.sweep is None:
-            continue
         sweep = claims.sweep_of(claim)
+        if sweep is None:
+            continue
         for place, text in outside_mistakes(sweep):
             yield ("claims", number, "sweep", *place), text
         values = [PERFORMANCE, *known_values(sweep)]
-        for position, check in enumerate(claim.checks):
-            if check.metric not in values and not check.metric.startswith(GAUGE):
-                near = nearest(check.metric, values)
-                text = f"'{check.metric}' is nothing that a sweep measures; did you mean '{near}'?"
-                yield ("claims", number, "checks", position, "metric"), text
+        named: list[tuple[Place, str | None]] = [
+            (("checks", position, key), getattr(check, key))
+            for position, check in enumerate(claim.checks)
+            for key in ("metric", "per", "beside")
+        ]
+        if claim.picture is not None:
+            named += [(("picture", key), getattr(claim.picture, key)) for key in ("metric", "per")]
+        for place, metric in named:
+            if metric is not None and metric not in values and not metric.startswith(GAUGE):
+                near = nearest(metric, values)
+                text = f"'{metric}' is nothing that a sweep measures; did you mean '{near}'?"
+                yield ("claims", number, *place), text

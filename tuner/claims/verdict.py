@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
+from statistics import mean, median
 
-from tiertune.tuner.claims.definition import PERFORMANCE, Check, Claim, Selector
+from tiertune.tuner.claims.check import Check, Selector
+from tiertune.tuner.claims.definition import PERFORMANCE, Claim
 from tiertune.tuner.sweep.measured import Group
 
 
@@ -42,6 +44,7 @@ class Judged:
     measured: str
     expected: str
     reason: str
+    findings: tuple[Finding, ...] = ()
 
     def document(self) -> dict[str, str]:
         """One row of the scoreboard."""
@@ -89,6 +92,7 @@ def judge(claim: Claim, groups: Sequence[Group]) -> Judged:
         "; ".join(dict.fromkeys(finding.measured for finding in told)),
         "; ".join(dict.fromkeys(finding.expected for finding in told)),
         (claim.if_missed or "") if failed else "",
+        tuple(findings),
     )
 
 
@@ -107,20 +111,73 @@ def _findings(check: Check, groups: Sequence[Group]) -> Iterator[Finding]:
     if check.kind == "order":
         yield _order(check, groups, label)
         return
+    chosen = chosen_by(check.of, groups)
+    if check.kind == "trend":
+        yield _trend(check, chosen, label)
+    elif check.kind == "balance":
+        yield _balance(check, chosen, label)
+    elif check.kind == "correlation":
+        yield _correlation(check, chosen, label)
+    else:
+        yield from _compared(check, chosen, groups, label)
+
+
+def _compared(
+    check: Check, chosen: Sequence[Group], groups: Sequence[Group], label: str
+) -> Iterator[Finding]:
+    """Figures against their bounds, or against another row's."""
     low, high = check.bounds()
     expected = _range(check, low, high)
-    for group in _chosen(check.of, groups):
-        figure = figure_of(group, check.metric)
-        said = f"{label}{check.metric} {check.of.said()}"
+    several = check.of.take == "each" and len(chosen) > 1
+    figures = [figure_of(group, check.metric, check.per) for group in chosen]
+    names = [check.of.said() if not several else _told_apart(group, chosen) for group in chosen]
+    if check.of.take != "each":
+        figures, names = [_taken(check.of, figures)], [check.of.said()]
+    for figure, name in zip(figures, names, strict=True):
+        said = f"{label}{check.called()} {name}"
         if check.to is not None:
-            other = figure_of(_one(check.to, groups), check.metric)
-            figure = figure / other if other else math.inf
-            said = f"{label}{check.metric} {check.of.said()} / {check.to.said()}"
+            others = chosen_by(check.to, groups)
+            if check.to.take == "each" and len(others) > 1:
+                raise MissingRowError(f"'{check.to.said()}' is {len(others)} rows; name more coordinates")
+            other = _taken(check.to, [figure_of(group, check.metric, check.per) for group in others])
+            if check.kind == "difference":
+                figure, sign = figure - other, "-"
+            else:
+                figure, sign = figure / other if other else math.inf, "/"
+            said = f"{said} {sign} {check.to.said()}"
         yield Finding(low <= figure <= high, f"{said} = {figure:.4g}", f"{said}: {expected}")
 
 
+def _taken(selector: Selector, figures: Sequence[float]) -> float:
+    ways: dict[str, Callable[[Sequence[float]], float]] = {
+        "lowest": min,
+        "highest": max,
+        "mean": mean,
+        "median": median,
+    }
+    return ways[selector.take](figures) if selector.take in ways else figures[0]
+
+
+def _told_apart(group: Group, groups: Sequence[Group]) -> str:
+    """The coordinates in which a group differs from the others."""
+    names = [name for name in group.at.__dataclass_fields__ if name not in ("part", "seed")]
+    different = [name for name in names if len({getattr(other.at, name) for other in groups}) > 1]
+    return " ".join(str(getattr(group.at, name)) for name in different)
+
+
 def _order(check: Check, groups: Sequence[Group], label: str) -> Finding:
-    tiers = [[figure_of(_one(row, groups), check.metric) for row in tier] for tier in check.rows]
+    tiers = []
+    for tier in check.rows:
+        chosen = [(row, chosen_by(row, groups)) for row in tier]
+        several = [row for row, those in chosen if row.take == "each" and len(those) > 1]
+        if several:
+            raise MissingRowError(f"'{several[0].said()}' is several rows; name more coordinates")
+        tiers.append(
+            [
+                _taken(row, [figure_of(group, check.metric, check.per) for group in those])
+                for row, those in chosen
+            ]
+        )
     holds = all(max(lower) < min(upper) for lower, upper in pairwise(tiers))
     names = [[row.said() for row in tier] for tier in check.rows]
     flat = sorted(
@@ -130,8 +187,68 @@ def _order(check: Check, groups: Sequence[Group], label: str) -> Finding:
     )
     measured = " < ".join(f"{name} {figure:.4g}" for figure, name in flat)
     return Finding(
-        holds, f"{label}{check.metric}: {measured}", label + " < ".join("|".join(tier) for tier in names)
+        holds, f"{label}{check.called()}: {measured}", label + " < ".join("|".join(tier) for tier in names)
     )
+
+
+def _trend(check: Check, chosen: Sequence[Group], label: str) -> Finding:
+    """Whether figures rise or fall along a coordinate, in the order of the sweep, but for some slack."""
+    figures = [figure_of(group, check.metric, check.per) for group in _line(check, chosen)]
+    sign = 1.0 if check.direction == "rising" else -1.0
+    slack = check.slack_pct / 100.0
+    steps = all(sign * (b - a) >= -slack * abs(a) for a, b in pairwise(figures))
+    said = f"{label}{check.called()} {check.of.said()} over {check.over}"
+    told = " ".join(f"{figure:.4g}" for figure in figures)
+    return Finding(
+        steps and sign * (figures[-1] - figures[0]) > 0, f"{said}: {told}", f"{said}: {check.direction}"
+    )
+
+
+def _balance(check: Check, chosen: Sequence[Group], label: str) -> Finding:
+    """Whether the figures have one peak, within a step of where `beside` and `per` meet."""
+    line = _line(check, chosen)
+    figures = [figure_of(group, check.metric) for group in line]
+    assert check.beside is not None
+    gaps = [abs(math.log(figure_of(group, check.beside, check.per))) for group in line]
+    peak, meeting = figures.index(max(figures)), gaps.index(min(gaps))
+    one_peak = all(a < b for a, b in pairwise(figures[: peak + 1])) and all(
+        a > b for a, b in pairwise(figures[peak:])
+    )
+    assert check.over is not None
+    at = [group.at.value(check.over) for group in line]
+    told = " ".join(f"{figure:.4g}" for figure in figures)
+    said = f"{label}{check.metric} over {check.over}"
+    return Finding(
+        one_peak and abs(peak - meeting) <= 1,
+        f"{said}: {told}, highest at {at[peak]}, {check.beside} meets {check.per} at {at[meeting]}",
+        f"{said}: one peak, within a step of where {check.beside} meets {check.per}",
+    )
+
+
+def _line(check: Check, chosen: Sequence[Group]) -> Sequence[Group]:
+    assert check.over is not None
+    values = [group.at.value(check.over) for group in chosen]
+    if len(set(values)) != len(values) or len(values) < 2:
+        raise MissingRowError(
+            f"'{check.of.said()}' has {len(values)} rows for {len(set(values))} values of {check.over};"
+            " a trend needs one for each, and two or more"
+        )
+    return chosen
+
+
+def _correlation(check: Check, chosen: Sequence[Group], label: str) -> Finding:
+    """Spearman's correlation of two figures over rows."""
+    from scipy.stats import spearmanr
+
+    assert check.beside is not None
+    first = [figure_of(group, check.metric, check.per) for group in chosen]
+    other = [figure_of(group, check.beside) for group in chosen]
+    if len(chosen) < 3:
+        raise MissingRowError(f"'{check.of.said()}' is {len(chosen)} rows; a correlation needs three or more")
+    found = float(spearmanr(first, other).statistic)
+    low, high = check.bounds()
+    said = f"{label}rank correlation of {check.called()} with {check.beside}"
+    return Finding(low <= found <= high, f"{said} = {found:.3g}", f"{said}: {_range(check, low, high)}")
 
 
 def _range(check: Check, low: float, high: float) -> str:
@@ -142,26 +259,30 @@ def _range(check: Check, low: float, high: float) -> str:
     return f"at most {high:.4g}" if math.isinf(low) else f"{low:.4g} to {high:.4g}"
 
 
-def _chosen(selector: Selector, groups: Sequence[Group]) -> list[Group]:
+def chosen_by(selector: Selector, groups: Sequence[Group]) -> list[Group]:
+    """The groups that a selector means, at least one; raises `MissingRowError`."""
     wanted = selector.coordinates()
     found = [
         group for group in groups if all(getattr(group.at, name) == value for name, value in wanted.items())
     ]
     if not found:
         raise MissingRowError(f"the sweep has no row '{selector.said()}'")
+    if selector.best_by is not None:
+        by = selector.best_by
+        return [max(found, key=lambda group: figure_of(group, by))]
     return found
 
 
-def _one(selector: Selector, groups: Sequence[Group]) -> Group:
-    found = _chosen(selector, groups)
-    if len(found) > 1:
-        raise MissingRowError(f"'{selector.said()}' is {len(found)} rows; name more coordinates")
-    return found[0]
+def figure_of(group: Group, metric: str, per: str | None = None) -> float:
+    """The median over seeds of a figure of a group; raises `MissingRowError` when there is none.
 
-
-def figure_of(group: Group, metric: str) -> float:
-    """The median over seeds of a figure of a group; raises `MissingRowError` when there is none."""
+    With `per` that figure is divided by another one of the group.
+    """
     spread = group.spreads.get("slowdown" if metric == PERFORMANCE else metric)
     if spread is None:
         raise MissingRowError(f"{group.at.system} has no '{metric}' ({', '.join(group.statuses)})")
-    return 1 / spread.median if metric == PERFORMANCE else spread.median
+    figure = 1 / spread.median if metric == PERFORMANCE else spread.median
+    if per is None:
+        return figure
+    other = figure_of(group, per)
+    return figure / other if other else math.inf

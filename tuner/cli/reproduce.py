@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -41,13 +41,16 @@ def reproduce(
       tiertune reproduce --paper soar-alto
       tiertune reproduce --json
     """
+    import json
     import os
 
     from tiertune.files import InputError
     from tiertune.nearest import nearest
     from tiertune.tuner.claims.definition import load_claims
+    from tiertune.tuner.claims.report import render_html, score
     from tiertune.tuner.claims.verdict import judge
     from tiertune.tuner.cli.output import console, print_json
+    from tiertune.tuner.report.files import write_whole
     from tiertune.tuner.sweep.matrix import rows_of
     from tiertune.tuner.sweep.measured import groups_of, measured_rows
     from tiertune.tuner.sweep.measurement import measure
@@ -64,9 +67,8 @@ def reproduce(
     chosen = [
         claim for claim in loaded.claims if paper in (None, claim.paper) and claim_id in (None, claim.id)
     ]
-    plans = {
-        claim.id: rows_of(loaded.sweep_of(claim), results) for claim in chosen if claim.sweep is not None
-    }
+    sweeps = {claim.id: loaded.sweep_of(claim) for claim in chosen}
+    plans = {name: rows_of(sweep, results) for name, sweep in sweeps.items() if sweep is not None}
     try:
         with watching(console(stderr=True)) as (listener, notify):
             found = measure(
@@ -82,53 +84,39 @@ def reproduce(
         if not was_interrupted(error):
             raise
         raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
-    judged = [judge(claim, groups_of(measured_rows(plans.get(claim.id, ()), found, []))) for claim in chosen]
+    groups = {name: groups_of(measured_rows(rows, found, [])) for name, rows in plans.items()}
+    judged = [judge(claim, groups.get(claim.id, [])) for claim in chosen]
     document = {"claims": loaded.name, "score": score(judged), "rows": [entry.document() for entry in judged]}
-    path = _write(results, loaded.name, document) if len(chosen) == len(loaded.claims) else None
+    # What is about some of the claims goes beside what is about all of them, not in its place.
+    name = "-".join([loaded.name, *(str(part).lower() for part in (paper, claim_id) if part)])
+    paths = {
+        results / "claims" / f"{name}.json": json.dumps(document, indent=2, ensure_ascii=False) + "\n",
+        results / "claims" / f"{name}.html": render_html(loaded, judged, groups),
+    }
+    for path, text in paths.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text)
     if as_json:
         print_json(document)
     else:
-        _print(judged, path)
+        _print(judged, list(paths))
 
 
-def score(judged: Sequence[Judged]) -> dict[str, dict[str, int]]:
-    """By gate: how many claims are met, missed and not checkable."""
-    from tiertune.tuner.claims.verdict import Verdict
-
-    gates = dict.fromkeys(entry.claim.gate for entry in judged)
-    return {
-        gate: {
-            str(verdict): sum(entry.claim.gate == gate and entry.verdict == verdict for entry in judged)
-            for verdict in Verdict
-        }
-        for gate in gates
-    }
-
-
-def _write(results: Path, name: str, document: dict[str, Any]) -> Path:
-    import json
-    import os
-
-    path = results / "claims" / f"{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    part.replace(path)
-    return path
-
-
-def _print(judged: Sequence[Judged], path: Path | None) -> None:
+def _print(judged: Sequence[Judged], paths: Sequence[Path]) -> None:
+    from tiertune.tuner.claims.report import GATES, score
     from tiertune.tuner.cli.output import console, print_table
 
     out = console()
-    rows = [(entry.claim.id, entry.claim.gate, entry.verdict, _told(entry.claim, entry)) for entry in judged]
+    # By gate, so that what matters most stands together.
+    ranked = sorted(judged, key=lambda entry: GATES.index(entry.claim.gate))
+    rows = [(entry.claim.id, entry.claim.gate, entry.verdict, _told(entry.claim, entry)) for entry in ranked]
     print_table(["claim", "gate", "verdict", "what was found, and here"], rows)
     out.print()
     for gate, counts in score(judged).items():
         out.print(
             f"{gate}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()), markup=False
         )
-    if path is not None:
+    for path in paths:
         out.print(str(path), markup=False, soft_wrap=True)
 
 

@@ -20,6 +20,8 @@ MOST_SEEDS = 10_000
 Value = bool | int | float | str
 Share = Annotated[Number, Field(ge=0, le=0.99)]
 Gbps = Annotated[Number, Field(ge=0, le=10_000)]
+Lines = Annotated[Number, Field(ge=0, le=100_000)]
+Seconds = Annotated[Number, Field(ge=0, le=1_000_000)]
 
 
 def _knob_value(value: object) -> object:
@@ -113,19 +115,27 @@ class ConfigEntry(Strict):
 
 
 class Traffic(Strict):
-    """Constant traffic of a co-runner on one tier, absolute or as a share of the tier's peak."""
+    """Traffic of a co-runner on one tier: constant, or of threads that wait for their lines in flight."""
 
     tier: Integer = Field(ge=0, le=15, description="number of the tier, 0 is the fastest")
     read_gbps: Gbps = Field(default=0.0, description="reads in 1e9 bytes/s")
     write_gbps: Gbps = Field(default=0.0, description="writes in 1e9 bytes/s")
     read_share: Share = Field(default=0.0, description="reads as a share of the tier's peak reads")
     write_share: Share = Field(default=0.0, description="writes as a share of the tier's peak writes")
+    read_lines: Lines = Field(
+        default=0.0, description="cache lines always in flight for reads, so many for each loaded latency"
+    )
+    write_lines: Lines = Field(default=0.0, description="cache lines always in flight for writes")
+    from_s: Seconds = Field(default=0.0, description="when it begins, in seconds of the run")
+    until_s: Seconds | None = Field(default=None, description="when it ends; absent: with the run")
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Absolute or relative, not both."""
         for word in ("read", "write"):
             if getattr(self, f"{word}_gbps") and getattr(self, f"{word}_share"):
                 yield (f"{word}_share",), f"cannot stand beside {word}_gbps; keep one of the two"
+        if self.until_s is not None and self.until_s <= self.from_s:
+            yield ("until_s",), f"must be more than from_s, which is {self.from_s:g}"
 
 
 class Contention(Strict):

@@ -52,16 +52,16 @@ def last_change_s(workload: Workload, timeline: Timeline) -> float | None:
     """When the last phase of `workload` begins; None where that cannot be known from definition and series.
 
     Phases with `seconds` end by the clock, phases with `ops` when the work of all groups is done, which is
-    read off the series. A moving hot set of gups moves at equal shares of the work. The phases of recorded
-    graph kernels are not in the series, so for them nothing is said.
+    read off the series. A moving hot set of gups and gups_objects moves at equal shares of the work. The
+    phases of recorded graph kernels are not in the series, so for them nothing is said.
     """
     streams, record = workload.sim.streams, workload.sim.record
     if not timeline.get("time_s"):
         return None
     recorded = record.model_dump() if record is not None else {}
-    if recorded.get("kernel") == "gups":
-        moves = int(recorded.get("moves", 0))
-        phases = (moves + 1) * workload.sim.carry.runs if moves else 1
+    if recorded.get("kernel") in ("gups", "gups_objects"):
+        here = int(recorded.get("phases", 1)) if "phases" in recorded else int(recorded.get("moves", 0)) + 1
+        phases = here * workload.sim.carry.runs if here > 1 else 1
         total = _ops_until(timeline, timeline["time_s"][-1])
         return _time_of(timeline, total * (phases - 1) / phases)
     return None if streams is None else _last_phase(streams, timeline)

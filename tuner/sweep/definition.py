@@ -159,6 +159,8 @@ def outside_mistakes(sweep: Sweep) -> Iterator[tuple[Place, str]]:
     from tiertune.engine import systems
 
     known = {info.name: info for info in systems()}
+    for _, axes in sweep.matrices():
+        known |= _compositions(axes.systems or [], known)
     for where, axes in sweep.matrices():
         for key in ("systems", "workloads", "machines", "configs"):
             # What a part takes from the sweep is wrong there, and said once.
@@ -177,6 +179,19 @@ def outside_mistakes(sweep: Sweep) -> Iterator[tuple[Place, str]]:
         if shown not in values and not shown.startswith(GAUGE):
             text = f"'{shown}' is nothing that a sweep measures; did you mean '{nearest(shown, values)}'?"
             yield ("table", "show", number), text
+
+
+def _compositions(names: Iterable[str], known: dict[str, SystemInfo]) -> dict[str, SystemInfo]:
+    """Systems that hold systems: more of them are sensible than are listed."""
+    from tiertune.engine import EngineError, system
+
+    found = {}
+    for name in names:
+        if "+" in name and name not in known:
+            # What makes no sense is said with the other unknown names.
+            with contextlib.suppress(EngineError):
+                found[name] = system(name)
+    return found
 
 
 def _unknown_systems(

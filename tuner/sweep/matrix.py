@@ -152,13 +152,13 @@ def _traffic(level: Contention, machine: Machine | None) -> tuple[dict[str, floa
         if machine is None or entry.tier >= len(machine.tiers):
             continue
         tier = machine.tiers[entry.tier]
-        entries.append(
-            {
-                "tier": entry.tier,
-                "read_gbps": entry.read_gbps + entry.read_share * tier.read_gbps,
-                "write_gbps": entry.write_gbps + entry.write_share * tier.write_gbps,
-            }
-        )
+        traffic = {
+            "tier": entry.tier,
+            "read_gbps": entry.read_gbps + entry.read_share * tier.read_gbps,
+            "write_gbps": entry.write_gbps + entry.write_share * tier.write_gbps,
+        }
+        given = {name: getattr(entry, name) for name in ("read_lines", "write_lines", "from_s", "until_s")}
+        entries.append(traffic | {name: value for name, value in given.items() if value})
     return tuple(entries)
 
 

@@ -1,0 +1,36 @@
+"""The public claims: all of them can be read and planned, and quick ones come out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.small import tiertune
+from tiertune.tuner.claims.definition import load_claims
+from tiertune.tuner.sweep.matrix import rows_of
+
+# Those whose runs take a second or two.
+QUICK = {"SA-01": "met", "SA-02": "met", "SA-35": "met", "CO-19": "met", "PT-23": "not-checkable"}
+
+
+def test_every_public_claim_plans_rows_that_can_run(tmp_path: Path) -> None:
+    public = load_claims("public")
+    assert len(public.claims) >= 90
+    for claim in public.claims:
+        sweep = public.sweep_of(claim)
+        if sweep is None:
+            continue
+        rows = rows_of(sweep, tmp_path)
+        assert rows, claim.id
+        assert not [row.reason for row in rows if row.run is None], claim.id
+        assert len({row.at.seed for row in rows}) >= 3, f"{claim.id}: judged by the median of three seeds"
+
+
+@pytest.mark.parametrize(("claim_id", "verdict"), QUICK.items())
+def test_quick_ones(claim_id: str, verdict: str, tmp_path: Path) -> None:
+    document = json.loads(tiertune("reproduce", "--id", claim_id, "--results", tmp_path, "--json").stdout)
+    (row,) = document["rows"]
+    assert row["verdict"] == verdict
+    assert row["reason"] if verdict == "not-checkable" else row["measured"]

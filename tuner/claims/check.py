@@ -1,0 +1,163 @@
+"""Checks of a claim: what is compared with what, and what will do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tiertune.document import Path as Place
+from tiertune.fields import Flag, Integer, Name, Number, PageSize, Text
+from tiertune.files import Strict
+from tiertune.tuner.sweep.axes import Coordinate
+
+Taken = Literal["each", "lowest", "highest", "mean", "median"]
+
+
+class Selector(Strict):
+    """Which row is meant: the one with these coordinates."""
+
+    part: Name | None = Field(default=None, description="its part")
+    system: Name | None = Field(default=None, description="its system")
+    config: Name | None = Field(default=None, description="its config")
+    workload: Text | None = Field(default=None, description="its workload")
+    override: Name | None = Field(default=None, description="its override")
+    machine: Text | None = Field(default=None, description="its machine")
+    fast: Text | None = Field(default=None, description="its ratio or fast_bytes, as rows spell it")
+    threads: Annotated[Integer, Field(ge=1, le=4096)] | None = Field(default=None, description="its threads")
+    contention: Name | None = Field(default=None, description="its level of contention")
+    page_size: PageSize | None = Field(default=None, description="its page size")
+    take: Taken = Field(
+        default="each", description="of several rows that fit: each by itself, or one figure of all of them"
+    )
+
+    best_by: Text | None = Field(
+        default=None, description="of several rows that fit, the one with the highest of this metric"
+    )
+
+    def coordinates(self) -> dict[str, str | int]:
+        """What is given, by name of the coordinate (`page_bytes` for `page_size`)."""
+        given = self.model_dump(exclude={"page_size", "take", "best_by"}, exclude_none=True)
+        return given | ({} if self.page_size is None else {"page_bytes": self.page_size})
+
+    def said(self) -> str:
+        """The selector in words."""
+        names = " ".join(str(value) for value in self.coordinates().values()) or "all rows"
+        if self.best_by is not None:
+            return f"{names} with the highest {self.best_by}"
+        return names if self.take == "each" else f"{self.take} of {names}"
+
+
+class Check(Strict):
+    """One comparison, on medians over seeds."""
+
+    kind: Literal["value", "ratio", "difference", "order", "trend", "balance", "correlation"] = Field(
+        description=(
+            "value: of one row, or of all that fit; ratio, difference: of one row to another;"
+            " order: of several; trend: along a coordinate; balance: the best row is where two figures"
+            " meet; correlation: of two figures, by rank"
+        )
+    )
+    metric: Text = Field(description="slowdown, slowdown_pct, performance, a metric of the engine, gauge.X")
+    per: Text | None = Field(default=None, description="the metric is divided by this one of the same row")
+    of: Selector = Field(default=Selector(), description="the row, or all that fit")
+    to: Selector | None = Field(
+        default=None, description="ratio, difference: the row that is divided by or taken off"
+    )
+    rows: list[list[Selector]] = Field(
+        default=[],
+        max_length=100,
+        description="order: groups of rows, the lowest first; within a group any order will do",
+    )
+    beside: Text | None = Field(
+        default=None,
+        description="balance: the rows' metric that meets 'per'; correlation: what the metric goes with",
+    )
+    over: Coordinate | None = Field(
+        default=None, description="trend, balance: the coordinate along which rows follow each other"
+    )
+    direction: Literal["rising", "falling"] = Field(
+        default="rising", description="trend: which way the metric goes along it"
+    )
+    slack_pct: Annotated[Number, Field(ge=0, le=100)] = Field(
+        default=0.0, description="trend: how far a step may go the other way, in percent"
+    )
+    expected: Number | None = Field(default=None, description="the published figure")
+    within_pct: Annotated[Number, Field(ge=0, le=1000)] | None = Field(
+        default=None, description="how far off it may be, in percent of it"
+    )
+    within: Annotated[Number, Field(ge=0, le=1e12)] | None = Field(
+        default=None, description="how far off it may be, in its own unit"
+    )
+    least: Number | None = Field(default=None, description="the lowest that will do")
+    most: Number | None = Field(default=None, description="the highest that will do")
+    each: list[Coordinate] = Field(
+        default=[], max_length=4, description="checked for each value of these coordinates, such as fast"
+    )
+    misses_allowed: Annotated[Integer, Field(ge=0, le=1000)] = Field(
+        default=0, description="of the values of `each`, how many may fail"
+    )
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """Each kind has what it compares and what it is held to."""
+        if self.kind == "order":
+            if len(self.rows) < 2:
+                yield ("rows",), "is missing: at least two groups of rows, the lowest first"
+            return
+        if self.rows:
+            yield ("rows",), f"is for kind order; a {self.kind} has 'of'"
+        if self.kind in ("trend", "balance"):
+            if self.over is None:
+                yield ("over",), "is missing: the coordinate along which rows follow each other"
+            if self.kind == "balance" and (self.beside is None or self.per is None):
+                yield ("beside",), "is missing: 'beside' and 'per' are the two figures that meet"
+            return
+        if self.kind == "correlation" and self.beside is None:
+            yield ("beside",), "is missing: what the metric goes with"
+        if self.kind in ("ratio", "difference") and self.to is None:
+            word = "divided by" if self.kind == "ratio" else "taken off"
+            yield ("to",), f"is missing: the row that is {word}"
+        if self.expected is not None and self.within_pct is None and self.within is None:
+            yield ("within_pct",), "is missing: how far from 'expected' the figure may be, in percent"
+        if self.expected is None and self.least is None and self.most is None:
+            yield ("expected",), "is missing: a figure, or 'least' or 'most'"
+
+    def bounds(self) -> tuple[float, float]:
+        """Lowest and highest figure that will do."""
+        low = float("-inf") if self.least is None else self.least
+        high = float("inf") if self.most is None else self.most
+        if self.expected is not None:
+            spans = [self.within] if self.within is not None else []
+            if self.within_pct is not None:
+                spans.append(abs(self.expected) * self.within_pct / 100)
+            span = min(spans)
+            low, high = max(low, self.expected - span), min(high, self.expected + span)
+        return low, high
+
+    def called(self) -> str:
+        """The metric in words."""
+        return self.metric if self.per is None or self.kind == "balance" else f"{self.metric} / {self.per}"
+
+
+class Published(Strict):
+    """Published figures of one system, to be drawn beside those measured here."""
+
+    name: Text = Field(description="the value of `by` that they are of, such as a system")
+    values: list[Number] = Field(
+        min_length=1, max_length=1000, description="one for each value of `over`, in the order of the sweep"
+    )
+
+
+class Picture(Strict):
+    """A picture of a claim's rows: bars, or a line for each value of a coordinate over another."""
+
+    metric: Text = Field(description="slowdown, slowdown_pct, performance, a metric of the engine, gauge.X")
+    per: Text | None = Field(default=None, description="the metric is divided by this one of the same row")
+    by: Coordinate = Field(default="system", description="coordinate of the lines or bars")
+    over: Coordinate | None = Field(default=None, description="coordinate along which lines go; absent: bars")
+    of: Selector = Field(default=Selector(), description="which rows are drawn; absent: all")
+    log: Flag = Field(default=False, description="whether the scale of the figures is logarithmic")
+    published: list[Published] = Field(
+        default=[], max_length=100, description="the published figures, where they are printed"
+    )

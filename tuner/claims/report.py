@@ -1,0 +1,56 @@
+"""The scoreboard as one HTML file: every claim with its verdict and a picture, no network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tiertune.tuner.claims.definition import Claims
+from tiertune.tuner.claims.picture import draw, picture_of, series_of
+from tiertune.tuner.claims.verdict import Judged, Verdict
+from tiertune.tuner.sweep.measured import Group
+
+GATES = ("must", "should", "report")
+
+
+class Entry(NamedTuple):
+    """A claim as the report shows it; `svg` is empty where there is nothing to draw."""
+
+    judged: Judged
+    svg: str
+    has_published: bool
+
+
+def score(judged: Sequence[Judged]) -> dict[str, dict[str, int]]:
+    """By gate: how many claims are met, missed and not checkable."""
+    there = {entry.claim.gate for entry in judged}
+    return {
+        gate: {
+            str(verdict): sum(entry.claim.gate == gate and entry.verdict == verdict for entry in judged)
+            for verdict in Verdict
+        }
+        for gate in GATES
+        if gate in there
+    }
+
+
+def render_html(claims: Claims, judged: Sequence[Judged], groups: Mapping[str, Sequence[Group]]) -> str:
+    """The report as HTML; `groups` are the measured ones by id of the claim."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader("tiertune.tuner.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    entries = []
+    for number, entry in enumerate(judged, start=1):
+        picture = picture_of(entry.claim)
+        found = groups.get(entry.claim.id, ())
+        svg = draw(picture, series_of(picture, found), f"claim-{number}") if picture and found else ""
+        entries.append(Entry(entry, Markup(svg), bool(picture and picture.published)))
+    template = environment.get_template("claims.html.j2")
+    return template.render(claims=claims, entries=entries, score=score(judged), gates=GATES)
