@@ -17,6 +17,7 @@ THREADS = "threads"
 """The parameter that a workload file gives once, for recording and replay."""
 
 MOST_SIZE = 2**60
+MOST_TEXT = 2**20
 
 
 class KernelRecord(Strict):
@@ -84,6 +85,8 @@ def _type(parameter: ParameterInfo) -> Any:
         return Annotated[Flag, Field(description=text)]
     if parameter.type == "bytes":
         return Annotated[Size, Field(description=text)]
+    if parameter.type == "text":
+        return Annotated[str, Field(description=text, max_length=MOST_TEXT)]
     if parameter.type == "other":
         return Annotated[Any, Field(description=text)]
     least, most = parameter.least or 0, parameter.most or 0

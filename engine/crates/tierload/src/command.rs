@@ -120,6 +120,7 @@ fn argument(parameter: &'static Parameter) -> Arg {
         Kind::Real(..) => "NUMBER".to_owned(),
         Kind::Word(_, words) => words.join("|"),
         Kind::Flag => "BOOL".to_owned(),
+        Kind::Text => "FILE".to_owned(),
         Kind::Other => "JSON".to_owned(),
     };
     let shown = match parameter.default {

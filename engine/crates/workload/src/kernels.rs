@@ -4,13 +4,18 @@ pub mod antagonist;
 pub mod bc;
 pub mod bfs;
 pub mod btree;
+pub mod bwaves;
 pub mod cachelib;
 pub mod cc;
 pub mod cc_sv;
+pub mod gpt2;
 pub mod graph;
 pub mod graph500;
 pub mod gups;
 pub mod gups_objects;
+pub mod liblinear;
+pub mod masim;
+pub mod npb;
 pub mod popularity;
 pub mod pr;
 pub mod prelude;
@@ -38,12 +43,19 @@ pub static KERNELS: &[Kernel] = &[
     Kernel::of::<gups_objects::GupsObjects>(),
     Kernel::of::<seq_chase::SeqChase>(),
     Kernel::of::<antagonist::Antagonist>(),
+    Kernel::of::<masim::Masim>(),
     Kernel::of::<silo::ycsb::Ycsb>(),
     Kernel::of::<silo::tpcc::Tpcc>(),
     Kernel::of::<btree::Btree>(),
     Kernel::of::<redis::Redis>(),
     Kernel::of::<cachelib::Cachelib>(),
     Kernel::of::<xsbench::Xsbench>(),
+    Kernel::of::<liblinear::Liblinear>(),
+    Kernel::of::<npb::ft::Ft>(),
+    Kernel::of::<npb::lu::Lu>(),
+    Kernel::of::<npb::sp::Sp>(),
+    Kernel::of::<bwaves::Bwaves>(),
+    Kernel::of::<gpt2::Gpt2>(),
 ];
 
 /// The kernel of a name.

@@ -16,6 +16,8 @@ pub enum Kind {
     Word(&'static str, &'static [&'static str]),
     /// True or false.
     Flag,
+    /// A text of several lines; command lines name a file that holds it.
+    Text,
     /// Any JSON; the kernel's check says what is right.
     Other,
 }
@@ -128,6 +130,7 @@ impl Parameter {
             Kind::Real(least, most) => ("real", Json::from(least), Json::from(most), &[][..]),
             Kind::Word(_, words) => ("word", Json::Null, Json::Null, words),
             Kind::Flag => ("flag", Json::Null, Json::Null, &[][..]),
+            Kind::Text => ("text", Json::Null, Json::Null, &[][..]),
             Kind::Other => ("other", Json::Null, Json::Null, &[][..]),
         };
         serde_json::json!({
@@ -178,6 +181,10 @@ impl Parameter {
                 Ok(Value::Word(word))
             }
             Kind::Flag => json.as_bool().map(Value::Flag).ok_or_else(|| wrong("true or false")),
+            Kind::Text => json
+                .as_str()
+                .map(|text| Value::Text(text.to_owned()))
+                .ok_or_else(|| wrong("a text")),
             Kind::Other => Ok(Value::Other(json.clone())),
         }
     }
@@ -204,6 +211,9 @@ impl Parameter {
                 let value: bool = text.parse().map_err(|_| wrong("true or false"))?;
                 Ok(value.into())
             }
+            Kind::Text => std::fs::read_to_string(text)
+                .map(Json::from)
+                .map_err(|cause| wrong(&format!("a file that can be read ({cause})"))),
             Kind::Other => serde_json::from_str(text).map_err(|cause| wrong(&format!("JSON ({cause})"))),
         }
     }
@@ -242,6 +252,8 @@ pub enum Value {
     Word(&'static str),
     /// Of `Flag`.
     Flag(bool),
+    /// Of `Text`.
+    Text(String),
     /// Of `Other`.
     Other(Json),
 }
@@ -255,6 +267,7 @@ impl Value {
             Self::Real(value) => (*value).into(),
             Self::Word(value) => (*value).into(),
             Self::Flag(value) => (*value).into(),
+            Self::Text(value) => value.as_str().into(),
             Self::Other(value) => value.clone(),
         }
     }
@@ -344,6 +357,18 @@ impl Values {
         match self.get(name) {
             Value::Flag(value) => *value,
             other => panic!("{name} is {other:?}, not true or false"),
+        }
+    }
+
+    /// A parameter of `Text`.
+    ///
+    /// # Panics
+    /// When the kernel has no such parameter.
+    #[must_use]
+    pub fn text(&self, name: &str) -> &str {
+        match self.get(name) {
+            Value::Text(value) => value,
+            other => panic!("{name} is {other:?}, not a text"),
         }
     }
 

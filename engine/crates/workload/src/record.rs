@@ -13,6 +13,8 @@ pub use crate::request::{RecordError, RecordRequest};
 
 /// Slices of equal work that a run is cut into; the boundaries of levels and phases add more.
 pub(crate) const WORK_SLICES: u64 = 64;
+/// More slices than this are not asked for.
+const MOST_SLICES: u64 = 1200;
 /// The largest footprint that is recorded, in bytes, unless a kernel says otherwise.
 const MOST_BYTES: u64 = 8 << 30;
 
@@ -58,7 +60,19 @@ pub fn record(request: &RecordRequest) -> Result<Profile, RecordError> {
 /// Executes a kernel that needs nothing beside its parameters.
 #[must_use]
 pub fn record_plain<P: Program>(request: &RecordRequest) -> Profile {
-    let mut recorder = Recorder::new(request.llc_bytes(), P::ops(request.values()).div_ceil(WORK_SLICES));
+    record_sliced::<P>(request, 0, WORK_SLICES)
+}
+
+/// The same with a last-level cache of at least `held_bytes`: what a loop body reuses at once and a real cache holds at
+/// any size, although a cache that is scaled with the footprint would not (rows of a grid that shrinks in three
+/// dimensions). Cut into about so many slices of equal work: several for each sweep, where sweeps are what a run does.
+#[must_use]
+pub fn record_sliced<P: Program>(request: &RecordRequest, held_bytes: u64, slices: u64) -> Profile {
+    let llc_bytes = request.llc_bytes().max(held_bytes);
+    let mut recorder = Recorder::new(
+        llc_bytes,
+        P::ops(request.values()).div_ceil(slices.clamp(WORK_SLICES, MOST_SLICES)),
+    );
     P::run(&mut recorder, request.values());
     recorder.end();
     assemble(request, recorder.finish(), None, None)

@@ -142,6 +142,26 @@ impl<T: Word> SharedArray<T> {
         });
     }
 
+    /// Copies the elements from `start` on that `out` has room for, loading each line once: what an inner loop over
+    /// neighbouring elements does.
+    #[inline(always)]
+    pub fn read_run<M: Memory>(&self, memory: &mut M, start: usize, out: &mut [T], class: AccessClass) {
+        memory.load_lines(self.id, start * size_of::<T>(), size_of_val(out), class);
+        let elements = &self.data[start..start + out.len()];
+        for (value, element) in out.iter_mut().zip(elements) {
+            *value = T::get(element);
+        }
+    }
+
+    /// Overwrites the elements from `start` on, storing 32 bytes at a time.
+    #[inline(always)]
+    pub fn write_run<M: Memory>(&self, memory: &mut M, start: usize, values: &[T], class: AccessClass) {
+        memory.store_lines(self.id, start * size_of::<T>(), size_of_val(values), class);
+        for (value, element) in values.iter().zip(&self.data[start..start + values.len()]) {
+            T::set(element, *value);
+        }
+    }
+
     /// The data behind the array.
     #[must_use]
     pub fn to_vec(&self) -> Vec<T> {
