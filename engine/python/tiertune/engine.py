@@ -92,7 +92,7 @@ class ParameterInfo:
 
     name: str
     type: str
-    """``int``, ``bytes``, ``real``, ``word``, ``flag``, ``text`` (of several lines) or ``other`` (any JSON)."""
+    """``int``, ``bytes``, ``real``, ``word``, ``flag``, ``text`` (of lines) or ``other`` (any JSON)."""
     unit: str
     least: float | None
     most: float | None
