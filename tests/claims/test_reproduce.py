@@ -87,6 +87,10 @@ def test_scoreboard(tmp_path: Path) -> None:
     assert "Hollow: as published" in page
     assert "http" not in page.replace("http://www.w3.org", "")
 
+    lines = (tmp_path / "results/claims/small.md").read_text().splitlines()
+    assert "| must | 2 | 0 | 0 |" in lines
+    assert any(line.startswith("| A-2 | missed |") and "Because: it is not" in line for line in lines)
+
     text = tiertune(*common).stdout
     assert "must: 2 met, 0 missed, 0 not-checkable" in text
     assert "because: it is not" in text

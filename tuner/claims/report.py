@@ -11,6 +11,8 @@ from tiertune.tuner.claims.verdict import Judged, Verdict
 from tiertune.tuner.sweep.measured import Group
 
 GATES = ("must", "should", "report")
+MOST_CHARACTERS = 400
+"""Of a claim's figures in Markdown; the other files have all."""
 
 
 class Entry(NamedTuple):
@@ -32,6 +34,39 @@ def score(judged: Sequence[Judged]) -> dict[str, dict[str, int]]:
         for gate in GATES
         if gate in there
     }
+
+
+def render_markdown(claims: Claims, judged: Sequence[Judged]) -> str:
+    """The scoreboard as Markdown: counts by gate, then every claim with what was measured or why not."""
+    lines = ["| gate | met | missed | not checkable |", "|---|---|---|---|"]
+    lines += [
+        f"| {gate} | {counts['met']} | {counts['missed']} | {counts['not-checkable']} |"
+        for gate, counts in score(judged).items()
+    ]
+    for gate in score(judged):
+        lines += [
+            "",
+            f"## {gate.capitalize()}",
+            "",
+            "| claim | verdict | what was found, and here |",
+            "|---|---|---|",
+        ]
+        for entry in judged:
+            if entry.claim.gate == gate:
+                told = [entry.claim.statement]
+                if entry.measured:
+                    told.append(f"Here: {_cut(entry.measured)}")
+                if entry.verdict == Verdict.MISSED:
+                    told.append(f"Expected: {_cut(entry.expected)}")
+                if entry.reason:
+                    told.append(f"Because: {entry.reason}")
+                text = "<br>".join(told).replace("|", "\\|")
+                lines.append(f"| {entry.claim.id} | {entry.verdict} | {text} |")
+    return "\n".join([f"# {claims.description}", "", *lines, ""])
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS].rsplit(";", 1)[0] + "; ..."
 
 
 def render_html(claims: Claims, judged: Sequence[Judged], groups: Mapping[str, Sequence[Group]]) -> str:

@@ -47,7 +47,7 @@ def reproduce(
     from tiertune.files import InputError
     from tiertune.nearest import nearest
     from tiertune.tuner.claims.definition import load_claims
-    from tiertune.tuner.claims.report import render_html, score
+    from tiertune.tuner.claims.report import render_html, render_markdown, score
     from tiertune.tuner.claims.verdict import judge
     from tiertune.tuner.cli.output import console, print_json
     from tiertune.tuner.report.files import write_whole
@@ -91,6 +91,7 @@ def reproduce(
     name = "-".join([loaded.name, *(str(part).lower() for part in (paper, claim_id) if part)])
     paths = {
         results / "claims" / f"{name}.json": json.dumps(document, indent=2, ensure_ascii=False) + "\n",
+        results / "claims" / f"{name}.md": render_markdown(loaded, judged),
         results / "claims" / f"{name}.html": render_html(loaded, judged, groups),
     }
     for path, text in paths.items():
