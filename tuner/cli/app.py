@@ -15,6 +15,7 @@ from tiertune.tuner.cli import (
     catalog,
     doctor,
     evaluate,
+    profiles,
     recording,
     reproduce,
     results,
@@ -77,6 +78,7 @@ app.command()(evaluate.run)
 app.command()(sweep.sweep)
 app.command()(reproduce.reproduce)
 app.command()(recording.record)
+app.add_typer(profiles.profile, name="profile")
 app.command("list")(catalog.list_names)
 app.command()(catalog.show)
 app.command()(schema.schema)
