@@ -21,6 +21,7 @@
 //!   hot: as many as it has been (a guess without a parameter, right for lifetimes without a scale);
 //! - the cost is the time of the copies, as measured for earlier ones: a thread's time, and an upper bound of
 //!   what a writer waits;
+//! - a round looks at no more candidates than may move in it, the hottest ones, whether they pay or not;
 //! - the free share of bandwidth is the least latency ever measured over the present one, multiplied over the
 //!   tiers; a batch is what can be copied in that share of a round, one exchange at least;
 //! - a page that nobody has seen for long is forgotten and counts as never sampled; such pages of fast memory
@@ -35,6 +36,7 @@ pub mod averages;
 pub mod memory;
 
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 
 use crate::knob::{Config, KnobError};
 use crate::mover::{self, LIST_ENTRY_NS, Mover, Room};
@@ -120,6 +122,16 @@ struct Ranked {
     hot_rounds: u32,
 }
 
+/// The first `most` in an order, sorted.
+fn first(mut ranked: Vec<Ranked>, most: usize, order: impl Fn(&Ranked, &Ranked) -> Ordering) -> Vec<Ranked> {
+    if ranked.len() > most {
+        ranked.select_nth_unstable_by(most, &order);
+        ranked.truncate(most);
+    }
+    ranked.sort_unstable_by(order);
+    ranked
+}
+
 #[derive(Serialize, Deserialize)]
 struct Arms {
     config: ArmsConfig,
@@ -158,32 +170,30 @@ impl Arms {
         }
     }
 
-    /// Hot pages of slow memory, the hottest first.
-    fn candidates(&self, pages: &dyn PageMap) -> Vec<Ranked> {
+    /// The hottest pages of slow memory, the hottest first, no more than may move in a round.
+    fn candidates(&self, pages: &dyn PageMap) -> (Vec<Ranked>, usize) {
         let records = self.averages.records().iter();
         let hot = records.filter(|record| self.averages.is_hot(record) && pages.tier_of(record.page) != 0);
-        let mut ranked: Vec<Ranked> = hot.map(|record| self.ranked(record)).collect();
-        ranked.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.page.cmp(&b.page)));
-        ranked
+        let all: Vec<Ranked> = hot.map(|record| self.ranked(record)).collect();
+        let waiting = all.len();
+        let hotter = |a: &Ranked, b: &Ranked| b.score.total_cmp(&a.score).then(a.page.cmp(&b.page));
+        (first(all, self.batch_moves as usize, hotter), waiting)
     }
 
     /// The `most` coldest pages of fast memory that have records, the coldest last.
     fn victims(&self, most: usize, pages: &dyn PageMap) -> Vec<Ranked> {
         let records = self.averages.records().iter();
         let fast = records.filter(|record| pages.tier_of(record.page) == 0);
-        let mut ranked: Vec<Ranked> = fast.map(|record| self.ranked(record)).collect();
+        let all: Vec<Ranked> = fast.map(|record| self.ranked(record)).collect();
         let colder = |a: &Ranked, b: &Ranked| a.score.total_cmp(&b.score).then(a.page.cmp(&b.page));
-        if ranked.len() > most {
-            ranked.select_nth_unstable_by(most, colder);
-            ranked.truncate(most);
-        }
-        ranked.sort_unstable_by(|a, b| colder(b, a));
+        let mut ranked = first(all, most, colder);
+        ranked.reverse();
         ranked
     }
 
     fn ranked(&self, record: &averages::Record) -> Ranked {
         Ranked {
-            score: self.averages.score(record),
+            score: record.score.into(),
             page: record.page,
             hot_rounds: record.hot_rounds,
         }
@@ -204,8 +214,6 @@ impl Arms {
     }
 
     fn move_batch(&mut self, cx: &mut Context<'_>) {
-        let candidates = self.candidates(cx.pages);
-        let mut looked_at = candidates.len();
         let share = if self.config.bandwidth_aware {
             self.memory.free_share()
         } else {
@@ -214,6 +222,8 @@ impl Arms {
         let fitting = share * self.mover.period_ns() as f64 / self.memory.move_ns().max(1.0);
         self.batch_moves = (fitting as u32).max(2);
         let mut left = self.batch_moves;
+        let (candidates, waiting) = self.candidates(cx.pages);
+        let mut looked_at = waiting;
         let mut room = Room::now(cx.pages, self.topology.capacity_pages.len());
         let mut seen_victims: Option<Vec<Ranked>> = None;
         for hot in &candidates {
@@ -262,7 +272,7 @@ impl Arms {
             room.moved(from, 0);
             self.mover.ask(hot.page, 0, cx);
         }
-        self.waiting_pages = candidates.len() as u64;
+        self.waiting_pages = waiting as u64;
         cx.spend(looked_at as f64 * LIST_ENTRY_NS);
     }
 }

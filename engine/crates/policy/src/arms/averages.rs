@@ -4,8 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::Page;
 
-/// A page of which both averages are below this (in samples a round) is as good as one never seen.
-const FORGOTTEN: f32 = 1.0 / 1024.0;
+/// A page of which both averages are below this (in samples a round, so less than one in 256 rounds) is as good as one
+/// never seen.
+const FORGOTTEN: f32 = 1.0 / 256.0;
+/// Averages closer than this share of them are the same but for rounding, and say nothing about which is better.
+const SAME: f64 = 1e-4;
 /// Scores are told apart to a sixteenth of an octave where they are only counted: the upper bits of a float.
 const BUCKET_SHIFT: u32 = 19;
 const BUCKETS: usize = 1 << (31 - BUCKET_SHIFT);
@@ -19,6 +22,8 @@ pub struct Record {
     count: u32,
     short: f32,
     long: f32,
+    /// Expected samples in a round, as of the last round.
+    pub score: f32,
     /// Rounds in a row in which it was among the hottest.
     pub hot_rounds: u32,
 }
@@ -83,8 +88,6 @@ pub struct Averages {
     product: f64,
     square: f64,
     short_weight: f64,
-    /// Records whose bucket is at least this are the hottest.
-    boundary: u32,
 }
 
 impl Averages {
@@ -100,7 +103,6 @@ impl Averages {
             square: 0.0,
             // Nothing is foretold yet, and the long average takes longer to mean anything.
             short_weight: if trust == Trust::Long { 0.0 } else { 1.0 },
-            boundary: 0,
             trust,
         }
     }
@@ -133,6 +135,7 @@ impl Averages {
                 count: 0,
                 short: 0.0,
                 long: 0.0,
+                score: 0.0,
                 hot_rounds: 0,
             });
             *place = self.records.len() as u32;
@@ -152,18 +155,10 @@ impl Averages {
         }
     }
 
-    /// Expected samples of a page in a round.
-    #[must_use]
-    pub fn score(&self, record: &Record) -> f64 {
-        let short = f64::from(record.short) * self.short.scale();
-        let long = f64::from(record.long) * self.long.scale();
-        long + self.short_weight * (short - long)
-    }
-
     /// Whether a record was among the hottest in the last round.
     #[must_use]
     pub fn is_hot(&self, record: &Record) -> bool {
-        bucket(self.score(record)) >= self.boundary
+        record.hot_rounds > 0
     }
 
     /// Variance of a score over the score itself, if samples come at random (Poisson).
@@ -181,16 +176,16 @@ impl Averages {
     /// The weight `w` of the short average is the one with which `long + w (short - long)` would have foretold
     /// the counts of the last rounds with the least squared error; rounds count the less the older they are.
     pub fn round(&mut self, length: f64, hottest: u32, mut dropped: impl FnMut(Page)) {
-        let foretold = self.short.lacks < 1.0; // not in the first round
         let (short_scale, long_scale) = (self.short.scale(), self.long.scale());
         let (short_decay, long_decay) = (self.short.pass(length), self.long.pass(length));
         let (mut product, mut square) = (0.0, 0.0);
         for record in &mut self.records {
             let count = f64::from(record.count) / length;
             let (short, long) = (f64::from(record.short), f64::from(record.long));
-            if foretold {
-                let gap = short * short_scale - long * long_scale;
-                product += (count - long * long_scale) * gap;
+            let (short_foretold, long_foretold) = (short * short_scale, long * long_scale);
+            let gap = short_foretold - long_foretold;
+            if gap.abs() > SAME * short_foretold.max(long_foretold) {
+                product += (count - long_foretold) * gap;
                 square += gap * gap;
             }
             record.short = (count + short_decay * (short - count)) as f32;
@@ -217,26 +212,31 @@ impl Averages {
 
     fn rank(&mut self, hottest: u32) {
         let mut counts = vec![0_u32; BUCKETS];
-        for record in &self.records {
-            counts[bucket(self.score(record)) as usize] += 1;
+        let (of_short, of_long) = (
+            self.short_weight * self.short.scale(),
+            (1.0 - self.short_weight) * self.long.scale(),
+        );
+        for record in &mut self.records {
+            let score = of_short * f64::from(record.short) + of_long * f64::from(record.long);
+            record.score = score as f32;
+            counts[bucket(record.score) as usize] += 1;
         }
         let mut left = hottest;
-        self.boundary = 0;
+        let mut boundary = 0;
         for (index, count) in counts.iter().enumerate().rev() {
             if *count >= left {
-                self.boundary = index as u32;
+                boundary = index as u32;
                 break;
             }
             left -= count;
         }
-        for place in 0..self.records.len() {
-            let hot = self.is_hot(&self.records[place]);
-            let rounds = &mut self.records[place].hot_rounds;
-            *rounds = if hot { *rounds + 1 } else { 0 };
+        for record in &mut self.records {
+            let hot = bucket(record.score) >= boundary;
+            record.hot_rounds = if hot { record.hot_rounds + 1 } else { 0 };
         }
     }
 }
 
-fn bucket(score: f64) -> u32 {
-    (score.max(0.0) as f32).to_bits() >> BUCKET_SHIFT
+fn bucket(score: f32) -> u32 {
+    score.max(0.0).to_bits() >> BUCKET_SHIFT
 }
