@@ -24,8 +24,8 @@
 //! - a round looks at no more candidates than may move in it, the hottest ones, whether they pay or not;
 //! - the free share of bandwidth is the least latency ever measured over the present one, multiplied over the
 //!   tiers; a batch is what can be copied in that share of a round, one exchange at least;
-//! - a page that nobody has seen for long is forgotten and counts as never sampled; such pages of fast memory
-//!   go first, in order of address; new pages go to fast memory while it has room;
+//! - a page of which no more is expected than of one sampled once, a long half-life ago, is forgotten and counts as
+//!   never sampled; such pages of fast memory go first, in order of address; new pages go to fast memory while it has room;
 //! - with more than two tiers, tier 0 is "fast" and all others together are "slow"; a demoted page goes to the
 //!   fastest slow tier with room. It copies as `hemem` does, so that only decisions differ.
 //!
@@ -56,7 +56,7 @@ crate::knobs! {
         sampling_period: u64 = 5003, int(100, 50_000, log), unit "events/sample", special [], tuned, restart,
             source "as hemem's, to compare at equal cost";
         /// Length of a round: averages are updated, ranks taken, a batch is moved
-        period_ms: f64 = 100.0, float(10.0, 5000.0, log), unit "ms", special [], tuned, restart, source "ours";
+        period_ms: f64 = 250.0, float(10.0, 5000.0, log), unit "ms", special [], tuned, restart, source "ours";
         /// Time after which half of the short average is gone
         short_half_life_ms: f64 = 500.0, float(10.0, 30_000.0, log), unit "ms", special [], tuned, restart,
             source "ours; the paper has two averages";

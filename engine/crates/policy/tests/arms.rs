@@ -40,28 +40,30 @@ fn averages(rounds: &[Vec<u32>], page: usize) -> [f64; 2] {
     ]
 }
 
-/// The weight of the short average by least squares over all pages that had been seen when a round began or were seen
-/// in it, rounds counting as in the short average.
-fn short_weight(rounds: &[Vec<u32>]) -> f64 {
+/// What one round adds to the sums of the least-squares fit of counts by `long + w (short - long)`.
+fn fit(before: &[Vec<u32>], now: &[u32]) -> (f64, f64) {
     let (mut product, mut square) = (0.0, 0.0);
-    for now in 1..rounds.len() {
-        let age = (rounds.len() - 1 - now) as f64;
-        let weight = (-age / SHORT_HALF_ROUNDS).exp2();
-        for page in 0..PAGES as usize {
-            let [short, long] = averages(&rounds[..now], page);
-            let count = f64::from(rounds[now][page]);
-            // After one round both are its count.
-            if (short - long).abs() > 1e-4 * short.max(long) {
-                product += weight * (count - long) * (short - long);
-                square += weight * (short - long) * (short - long);
-            }
+    for page in 0..PAGES as usize {
+        let [short, long] = averages(before, page);
+        // After one round both are its count.
+        if (short - long).abs() > 1e-4 * short.max(long) {
+            product += (f64::from(now[page]) - long) * (short - long);
+            square += (short - long) * (short - long);
         }
     }
-    if square > 0.0 {
-        (product / square).clamp(0.0, 1.0)
-    } else {
-        1.0
-    }
+    (product, square)
+}
+
+/// Whether a page's averages, as they are kept, are less than what a sample leaves after a long half-life.
+fn is_forgotten(rounds: &[Vec<u32>], page: usize) -> bool {
+    let kept = |half_rounds: f64| -> f64 {
+        let decay = (-1.0 / half_rounds).exp2();
+        let counts = rounds.iter().rev().enumerate();
+        counts
+            .map(|(age, round)| (1.0 - decay) * decay.powi(age as i32) * f64::from(round[page]))
+            .sum()
+    };
+    kept(SHORT_HALF_ROUNDS).max(kept(LONG_HALF_ROUNDS)) < (1.0 - (-1.0 / LONG_HALF_ROUNDS).exp2()) / 2.0 * (1.0 - 1e-5)
 }
 
 proptest! {
@@ -71,20 +73,30 @@ proptest! {
     fn scores_and_ranks_are_what_they_are_defined_as(rounds in rounds(), hottest in 1u32..PAGES) {
         let mut kept = Averages::new(PAGES, SHORT_HALF_ROUNDS, LONG_HALF_ROUNDS, Trust::Learned);
         let mut hot_rounds: BTreeMap<Page, u32> = BTreeMap::new();
-        for (nth, counts) in rounds.iter().enumerate() {
+        let (mut so_far, mut product, mut square) = (Vec::<Vec<u32>>::new(), 0.0, 0.0);
+        for counts in &rounds {
             for (page, count) in (0..PAGES).zip(counts) {
                 (0..*count).for_each(|_| { kept.see(page); });
             }
             kept.round(1.0, hottest, |_| ());
-            let so_far = &rounds[..=nth];
-            let weight = short_weight(so_far);
+            let (products, squares) = fit(&so_far, counts);
+            let older = (-1.0 / SHORT_HALF_ROUNDS).exp2();
+            (product, square) = (products + older * product, squares + older * square);
+            let weight = if square > 0.0 { f64::clamp(product / square, 0.0, 1.0) } else { 1.0 };
+            so_far.push(counts.clone());
+            for page in 0..PAGES {
+                if is_forgotten(&so_far, page as usize) {
+                    so_far.iter_mut().for_each(|round| round[page as usize] = 0);
+                    hot_rounds.remove(&page);
+                }
+            }
             prop_assert!((kept.short_weight() - weight).abs() < 1e-3, "{} for {weight}", kept.short_weight());
             let hot = kept.records().iter().filter(|record| kept.is_hot(record)).count() as u32;
             // As many as there is room for, and those that are as hot as the last of them (to a sixteenth of an octave).
             let tracked = kept.records().len() as u32;
             prop_assert!(hot >= hottest.min(tracked));
             for record in kept.records() {
-                let [short, long] = averages(so_far, record.page as usize);
+                let [short, long] = averages(&so_far, record.page as usize);
                 let expected = long + weight * (short - long);
                 let score = f64::from(record.score);
                 prop_assert!((score - expected).abs() < 1e-3 * (1.0 + expected), "{score} for {expected}");

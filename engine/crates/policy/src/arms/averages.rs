@@ -4,9 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::Page;
 
-/// A page of which both averages are below this (in samples a round, so less than one in 256 rounds) is as good as one
-/// never seen.
-const FORGOTTEN: f32 = 1.0 / 256.0;
 /// Averages closer than this share of them are the same but for rounding, and say nothing about which is better.
 const SAME: f64 = 1e-4;
 /// Scores are told apart to a sixteenth of an octave where they are only counted: the upper bits of a float.
@@ -197,10 +194,12 @@ impl Averages {
         if self.trust == Trust::Learned && self.square > 0.0 {
             self.short_weight = (self.product / self.square).clamp(0.0, 1.0);
         }
+        // Less is expected of it than of a page that was sampled once, half a long average ago.
+        let forgotten = (1.0 - self.long.decay) / 2.0;
         let mut place = 0;
         while let Some(record) = self.records.get(place) {
             let page = record.page;
-            if record.short.max(record.long) < FORGOTTEN {
+            if f64::from(record.short.max(record.long)) < forgotten {
                 self.forget(page); // another record takes its place
                 dropped(page);
             } else {
