@@ -43,11 +43,11 @@ fn averages(rounds: &[Vec<u32>], page: usize) -> [f64; 2] {
 /// What one round adds to the sums of the least-squares fit of counts by `long + w (short - long)`.
 fn fit(before: &[Vec<u32>], now: &[u32]) -> (f64, f64) {
     let (mut product, mut square) = (0.0, 0.0);
-    for page in 0..PAGES as usize {
+    for (page, count) in now.iter().enumerate() {
         let [short, long] = averages(before, page);
         // After one round both are its count.
         if (short - long).abs() > 1e-4 * short.max(long) {
-            product += (f64::from(now[page]) - long) * (short - long);
+            product += (f64::from(*count) - long) * (short - long);
             square += (short - long) * (short - long);
         }
     }
