@@ -178,7 +178,8 @@ impl Program for Liblinear {
             );
             objects.push(vector("margins", rows));
             objects.push(vector("curvatures", rows));
-            objects.push(vector("sums", features * sizes.threads as u64).partitioned());
+            // A part for each thread, but they are added up across threads, so no thread keeps to its own.
+            objects.push(vector("sums", features * sizes.threads as u64));
         } else {
             objects.push(built("columns", nodes, NODE_BYTES).swept());
             objects.push(built("column starts", features + 1, VALUE).swept());

@@ -1,0 +1,80 @@
+"""A small recording predicts a larger one: of configs at one carried footprint, both scales choose alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tiertune import engine
+from tiertune.machines.definition import load_machine
+from tiertune.workloads.definition import Workload
+from tiertune.workloads.profile import profile_for
+
+CONFIGS: list[dict[str, Any]] = [
+    {},
+    {"read_hot_threshold": 2},
+    {"read_hot_threshold": 20},
+    {"sampling_period": 20000},
+    {"migration_period_ms": 100},
+    {"cooling_threshold": 40},
+]
+"""Of HeMem: as shipped, promoting sooner and later, sampling less, migrating less often, forgetting later."""
+
+FAMILIES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "gups": (
+        {"kernel": "gups", "table_bytes": 32 << 20, "hot_bytes": 4 << 20, "updates": 2_000_000},
+        {"table_bytes": 64 << 20, "hot_bytes": 8 << 20, "updates": 4_000_000},
+        {"table_bytes": 8 << 30},
+    ),
+    "npb_lu": ({"kernel": "npb_lu", "edge": 32, "iterations": 4}, {"edge": 48}, {"edge": 400}),
+    "liblinear": (
+        {"kernel": "liblinear", "solver": "coordinate", "rows": 10_000, "features": 4_000, "iterations": 4},
+        {"rows": 20_000, "features": 8_000},
+        {"rows": 8_000_000, "features": 3_200_000},
+    ),
+}
+"""Kernel as recorded small, what the larger recording changes, and to what both are carried."""
+
+
+def runtimes(record: dict[str, Any], carry: dict[str, Any], folder: Path) -> list[float]:
+    """Run time of every config on a recording carried to this size."""
+    machine = load_machine("skx-numa")
+    workload = Workload.model_validate(
+        {
+            "name": "two-scales",
+            "version": 1,
+            "description": "one of two scales",
+            "source": "none",
+            "metric": {"name": "runtime_s", "direction": "minimize"},
+            "threads": 8,
+            "sim": {"record": record, "carry": carry},
+        }
+    )
+    loaded = profile_for(workload, machine, None, folder, lambda sentence: None)
+    fast = loaded.footprint_bytes // 9
+    requests = [
+        {
+            "machine": machine.document(),
+            "system": "hemem",
+            "config": engine.check_config("hemem", config),
+            "page_bytes": 2 << 20,
+            "fast_bytes": fast // (2 << 20) * (2 << 20),
+            "seed": 1,
+        }
+        for config in CONFIGS
+    ]
+    return [float(engine.run(loaded, request)["metrics"]["runtime_s"]) for request in requests]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_both_scales_choose_alike(family: str, tmp_path: Path) -> None:
+    record, larger, carry = FAMILIES[family]
+    small = runtimes(record, carry, tmp_path)
+    large = runtimes({**record, **larger}, carry, tmp_path)
+    best, worst = min(large), max(large)
+    # The configs differ, or there would be nothing to choose.
+    assert worst > 1.02 * best, large
+    # What the small recording chooses loses next to nothing of what there is to gain on the large one.
+    assert large[small.index(min(small))] - best <= 0.2 * (worst - best), (small, large)
