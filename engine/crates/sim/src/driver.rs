@@ -28,6 +28,7 @@ pub(crate) mod domain {
     pub const GUARDS: u64 = 5;
     pub const COPIES: u64 = 6;
     pub const REHEARSAL: u64 = 7;
+    pub const CACHE: u64 = 8;
 }
 
 /// When a phase began.

@@ -14,7 +14,7 @@ use crate::error::RunError;
 use crate::latency::{LatencySolver, TierLatency, Traffic};
 use crate::metrics::Stretch;
 use crate::migration::{Copies, Copying, Migrator, Step, Waiting, blocking};
-use crate::operation::unloaded_ns;
+use crate::operation::{Operation, operation_time, unloaded_ns};
 use crate::sampler::RecordBudget;
 use crate::scenario::{Machine, Request};
 use crate::workload::{LINE_BYTES, Phase, Popularity, Stream, Workload};
@@ -25,6 +25,9 @@ const QUANTUM_NS: u64 = 50_000;
 /// have its turn: a core's prefetchers run some tens of lines ahead (20 per stream on Intel).
 const READS_PER_BATCH: f64 = 32.0;
 
+/// Reads by which the cache is filled before a run: enough for hot lines to be found and for cold ones to go.
+const FILLING_READS_PER_LINE: f64 = 8.0;
+
 /// Runs `workload` as `request` says.
 pub fn run(
     workload: &Workload,
@@ -32,6 +35,9 @@ pub fn run(
     policy: Box<dyn Policy>,
 ) -> Result<(RunResult, Box<dyn Policy>), RunError> {
     let mut simulation = Reference::new(workload, request, policy)?;
+    if let Some(first) = workload.phases_in_order().next() {
+        simulation.fill_cache(first);
+    }
     for phase in workload.phases_in_order() {
         simulation.run_phase(phase);
     }
@@ -177,6 +183,64 @@ impl<'w> Reference<'w> {
             charges: Vec::new(),
             stores: [Vec::new(), Vec::new()],
         })
+    }
+
+    /// Has the cache as `phase` keeps it, as both modes have a run begin.
+    fn fill_cache(&mut self, phase: &Phase) {
+        let tiers = self.machine.tiers.len();
+        let mut all_fast = vec![0.0; phase.streams.len() * tiers];
+        all_fast.iter_mut().step_by(tiers).for_each(|share| *share = 1.0);
+        let miss = vec![1.0; phase.streams.len()];
+        let ops = phase.groups.iter().map(|group| {
+            let operation = Operation {
+                group,
+                streams: &phase.streams,
+                mass: &all_fast,
+                miss: &miss,
+            };
+            QUANTUM_NS as f64 / operation_time(self.machine, &operation, &vec![1.0; tiers])
+        });
+        let ops: Vec<f64> = ops.collect();
+        let cached = |s: &usize| !phase.streams[*s].missed_llc && phase.streams[*s].reads_per_op > 0.0;
+        let reads = |thread: &Thread| -> f64 {
+            let group = &phase.groups[thread.group];
+            let per_op: f64 = group
+                .streams
+                .clone()
+                .filter(cached)
+                .map(|s| phase.streams[s].reads_per_op)
+                .sum();
+            ops[thread.group] * per_op
+        };
+        let mut threads = self.threads(phase);
+        let per_round: f64 = threads.iter().map(reads).sum();
+        if per_round <= 0.0 {
+            return;
+        }
+        let rounds = (FILLING_READS_PER_LINE * self.cache.lines() as f64 / per_round).ceil();
+        for thread in &mut threads {
+            // Other accesses than those that follow, and sweeps end where they will begin.
+            thread.rng = CounterRng::new(self.driver.key, &[domain::CACHE, u64::from(thread.number)]);
+            let group = &phase.groups[thread.group];
+            for (i, s) in group.streams.clone().enumerate() {
+                let stream = &phase.streams[s];
+                let lines = self.lines_swept(stream, group.threads);
+                let ahead = (rounds * ops[thread.group] * stream.reads_per_op) as u64 % lines;
+                thread.swept_lines[i] = (lines - ahead) % lines;
+            }
+        }
+        for _ in 0..rounds as u64 {
+            for thread in &mut threads {
+                let group = &phase.groups[thread.group];
+                for (i, s) in group.streams.clone().enumerate().filter(|(_, s)| cached(s)) {
+                    let stream = &phase.streams[s];
+                    for _ in 0..take_whole(&mut thread.owed[i][0], ops[thread.group] * stream.reads_per_op) {
+                        let (_, line) = self.next_line(stream, thread, i, group.threads);
+                        self.cache.touch(line);
+                    }
+                }
+            }
+        }
     }
 
     fn run_phase(&mut self, phase: &'w Phase) {
@@ -581,13 +645,19 @@ impl<'w> Reference<'w> {
         }
     }
 
+    /// Lines of a thread's part of what it sweeps.
+    fn lines_swept(&self, stream: &Stream, threads: u32) -> u64 {
+        let pages = self.driver.workload.objects[stream.object].pages;
+        let lines = u64::from(pages) * self.driver.workload.page_bytes / LINE_BYTES as u64;
+        (lines / u64::from(threads)).max(1)
+    }
+
     /// Where the sweep of a thread stands.
     fn swept_line(&self, stream: &Stream, thread: &Thread, i: usize, threads: u32) -> (u32, u64) {
         let object = &self.driver.workload.objects[stream.object];
         let lines_per_page = self.driver.workload.page_bytes / LINE_BYTES as u64;
-        let lines = u64::from(object.pages) * lines_per_page;
-        let part = lines / u64::from(threads);
-        let line = u64::from(thread.index) * part + thread.swept_lines[i] % part.max(1);
+        let part = self.lines_swept(stream, threads);
+        let line = u64::from(thread.index) * part + thread.swept_lines[i] % part;
         let page = object.page_at((line / lines_per_page) as u32);
         (page, u64::from(page) * lines_per_page + line % lines_per_page)
     }
