@@ -10,6 +10,7 @@
 mod copies;
 mod counting;
 mod faults;
+mod waits;
 
 use tiertune_policy::{CounterRng, Event, Fault, Nanos, PageMap, Policy, Sample};
 
@@ -52,6 +53,7 @@ pub fn run(
 
 use copies::FastCopies;
 use counting::Spent;
+use waits::Waits;
 
 struct Fast<'w> {
     driver: Driver<'w>,
@@ -69,6 +71,7 @@ struct Fast<'w> {
     writes: Watch<'w>,
     faults: Vec<Fault>,
     copies_rng: CounterRng,
+    waits: Waits,
     /// The chance that no thread waits for each tier, in this slice.
     idle: Vec<f64>,
     /// Cores that the tiering system takes in this slice.
@@ -152,6 +155,7 @@ impl<'w> Fast<'w> {
                 CounterRng::new(driver.key, &[domain::GUARDS, 1]),
             ),
             copies_rng: CounterRng::new(driver.key, &[domain::COPIES]),
+            waits: Waits::new(workload.max_threads),
             faults: Vec::new(),
             idle: vec![1.0; request.machine.tiers.len()],
             busy_cores: driver.overheads.busy_cores,
@@ -658,8 +662,11 @@ impl<'w> Fast<'w> {
             machine: self.machine,
             phase,
             share,
+            swept_until: until,
+            page_bytes: self.driver.workload.page_bytes as f64,
             progress,
             rng: &mut self.copies_rng,
+            waits: &mut self.waits,
             hints: &mut self.hints,
             writes: &mut self.writes,
             fault_stall_ns: 0.0,

@@ -55,6 +55,8 @@ struct Thread {
     owed: Vec<[f64; 4]>,
     /// Lines read by sweeps, by stream of the group.
     swept_lines: Vec<u64>,
+    /// Pages read last by the streams of the group.
+    read_pages: Vec<Vec<u32>>,
     /// Position among the threads of the group.
     index: u32,
     /// Position among all threads.
@@ -290,6 +292,7 @@ impl<'w> Reference<'w> {
                     until_record: self.phases[number].clone(),
                     owed: vec![[0.0; 4]; model.streams.len()],
                     swept_lines: vec![0; model.streams.len()],
+                    read_pages: vec![Vec::new(); model.streams.len()],
                     index,
                     number: number as u32,
                 });
@@ -483,8 +486,14 @@ impl<'w> Reference<'w> {
             } else {
                 0.0
             };
-            for _ in 0..take_whole(&mut thread.owed[i][0], ops * stream.reads_per_op) {
+            let reads = take_whole(&mut thread.owed[i][0], ops * stream.reads_per_op);
+            let hits = take_whole(&mut thread.owed[i][3], ops * stream.llc_hits_per_op);
+            if reads + hits > 0 {
+                thread.read_pages[i].clear();
+            }
+            for _ in 0..reads {
                 let (page, line) = self.next_line(stream, thread, i, group.threads);
+                thread.read_pages[i].push(page);
                 lost_ns += self.touch(thread.number, page, false, thread.clock_ns + lost_ns);
                 let tier = usize::from(self.driver.memory.tier_of(page));
                 let prefetched = thread.rng.next_f64() < stream.prefetched_share;
@@ -518,19 +527,26 @@ impl<'w> Reference<'w> {
                 let (page, _) = self.next_line(stream, thread, i, group.threads);
                 self.lines[usize::from(self.driver.memory.tier_of(page))][1] += 1.0;
             }
-            for _ in 0..take_whole(&mut thread.owed[i][3], ops * stream.llc_hits_per_op) {
+            for _ in 0..hits {
                 let (page, _) = match stream.popularity {
                     Popularity::Sweep => self.swept_line(stream, thread, i, group.threads),
                     Popularity::Stationary { .. } => self.next_line(stream, thread, i, group.threads),
                 };
+                thread.read_pages[i].push(page);
                 lost_ns += self.touch(thread.number, page, false, thread.clock_ns + lost_ns);
                 let prefetched = thread.rng.next_f64() < stream.prefetched_share;
                 self.count_hit(prefetched, mlp);
             }
-            for _ in 0..take_whole(&mut thread.owed[i][2], ops * stream.stores_per_op) {
-                let (page, _) = match stream.popularity {
-                    Popularity::Sweep => self.swept_line(stream, thread, i, group.threads),
-                    Popularity::Stationary { .. } => self.next_line(stream, thread, i, group.threads),
+            let stores = take_whole(&mut thread.owed[i][2], ops * stream.stores_per_op);
+            for nth in 0..stores {
+                // A store goes where the operation has read, if it reads.
+                let read = thread.read_pages[i].len() as u64;
+                let page = match stream.popularity {
+                    Popularity::Sweep => self.swept_line(stream, thread, i, group.threads).0,
+                    Popularity::Stationary { .. } if read > 0 => {
+                        thread.read_pages[i][((nth * read / stores + read - 1) % read) as usize]
+                    }
+                    Popularity::Stationary { .. } => self.next_line(stream, thread, i, group.threads).0,
                 };
                 lost_ns += self.touch(thread.number, page, true, thread.clock_ns + lost_ns);
                 lost_ns += self.wait_for(page, true, thread.clock_ns + lost_ns);

@@ -98,6 +98,15 @@ impl Sweep {
         self.page(object, thread, -rng.next_f64() * self.step)
     }
 
+    /// Whose part `page` is in, and how many pages that thread was before it when it had yet to go through the last
+    /// `back` pages; 0 while on it.
+    pub fn next_at(&self, object: &Object, page: u32, back: f64) -> (u32, f64) {
+        let position = f64::from(object.position_of(page));
+        let thread = (position / self.part).floor();
+        let ahead = (position - thread * self.part - (self.position - back)).rem_euclid(self.part);
+        (thread as u32, if ahead > self.part - 1.0 { 0.0 } else { ahead })
+    }
+
     /// The page at `offset` from the current position of `thread`.
     fn page(&self, object: &Object, thread: u32, offset: f64) -> u32 {
         let within = (self.position + offset).rem_euclid(self.part);

@@ -6,9 +6,13 @@ use crate::latency::TierLatency;
 use crate::migration::{Copies, Copying, Migrator, Step, Waiting, blocking};
 use crate::scenario::Machine;
 use crate::watch::Watch;
-use crate::workload::{Object, Phase, Popularity};
+use crate::workload::{LINE_BYTES, Object, Phase, Popularity};
 
+use super::waits::Waits;
 use super::{Progress, miss_density};
+
+/// A thread that touches a page so rarely while it is blocked is as good as never waiting for another meanwhile.
+const SELDOM: f64 = 0.01;
 
 /// Prices copies at the loaded latencies of the moment, charges waits, and moves popularity mass.
 pub(super) struct FastCopies<'a, 'w> {
@@ -20,39 +24,61 @@ pub(super) struct FastCopies<'a, 'w> {
     pub phase: &'a Phase,
     /// Share of a core that each running thread has.
     pub share: f64,
+    /// When sweeps are where they are.
+    pub swept_until: Nanos,
+    pub page_bytes: f64,
     pub progress: &'a mut Progress,
     pub rng: &'a mut CounterRng,
+    pub waits: &'a mut Waits,
     pub hints: &'a mut Watch<'w>,
     pub writes: &'a mut Watch<'w>,
     /// Thread time spent on moves by faulting threads.
     pub fault_stall_ns: f64,
 }
 
-/// Touches of one page per operation: by threads that share it, and by its owner.
-#[derive(Default)]
+/// Touches of a page under copy.
 struct Touched {
-    shared: f64,
-    owned: f64,
+    /// By every thread, per operation, at random times.
+    per_op: f64,
+    /// When the sweep that comes by next is there, in time of its thread from the copy's start.
+    swept_in_ns: f64,
+    /// That thread, as the group counts them.
+    sweeper: u32,
 }
 
 impl FastCopies<'_, '_> {
-    fn touched(&self, group: usize, pages: std::ops::Range<u32>, waiting: Waiting) -> Touched {
-        let group = &self.phase.groups[group];
-        let threads = f64::from(group.threads);
-        let mut touched = Touched::default();
-        for page in pages {
+    fn touched(&self, g: usize, copying: &Copying, waiting: Waiting) -> Touched {
+        let group = &self.phase.groups[g];
+        let mut touched = Touched {
+            per_op: 0.0,
+            swept_in_ns: f64::INFINITY,
+            sweeper: 0,
+        };
+        for page in copying.request.range() {
             let index = self.objects.partition_point(|o| o.first_page <= page) - 1;
-            let piece = self.objects[index].piece_of(page);
+            let object = &self.objects[index];
+            let piece = object.piece_of(page);
             for s in group.streams.clone().filter(|s| self.phase.streams[*s].object == index) {
                 let stream = &self.phase.streams[s];
                 let per_op = match waiting {
                     Waiting::Writers => stream.stores_per_op,
                     Waiting::All => stream.reads_per_op * self.progress.miss[s] + stream.stores_per_op,
                 };
-                match &stream.popularity {
-                    Popularity::Stationary { density, .. } => touched.shared += per_op * f64::from(density[piece]),
-                    // Threads sweep parts of their own.
-                    Popularity::Sweep => touched.owned += per_op / f64::from(self.objects[index].pages) * threads,
+                match (&stream.popularity, &self.progress.sweeps[s]) {
+                    (Popularity::Stationary { density, .. }, _) => {
+                        touched.per_op += per_op * f64::from(density[piece]);
+                    }
+                    (Popularity::Sweep, Some(sweep)) if per_op > 0.0 => {
+                        let lines_per_ns = self.share * stream.reads_per_op / self.progress.op_ns[g];
+                        let pages_per_ns = lines_per_ns * LINE_BYTES / self.page_bytes;
+                        let since_ns = self.swept_until as f64 - copying.start as f64;
+                        let (thread, pages) = sweep.next_at(object, page, since_ns * pages_per_ns);
+                        if pages / pages_per_ns < touched.swept_in_ns {
+                            touched.swept_in_ns = pages / pages_per_ns;
+                            touched.sweeper = thread;
+                        }
+                    }
+                    (Popularity::Sweep, _) => {}
                 }
             }
         }
@@ -66,21 +92,39 @@ impl FastCopies<'_, '_> {
             self.progress.debt_ns[group_of(self.phase, thread)] += whole;
         }
         let (waiting, blocked_ns) = blocking(&self.mechanics, copying);
-        let blocked_ns = blocked_ns as f64;
+        let (end_ns, blocked_ns) = (copying.end as f64, blocked_ns as f64);
+        // Transactions block their page at the end only.
+        let start_ns = end_ns - blocked_ns;
+        let mut first_thread = 0;
         for g in 0..self.phase.groups.len() {
+            let threads = self.phase.groups[g].threads;
+            let numbers = first_thread..first_thread + threads;
+            first_thread = numbers.end;
             if self.progress.left[g] <= 0.0 {
                 continue;
             }
-            let Touched { shared, owned } = self.touched(g, copying.request.range(), waiting);
-            let threads = f64::from(self.phase.groups[g].threads);
+            let touched = self.touched(g, copying, waiting);
+            let swept_in_ns = touched.swept_in_ns - (start_ns - copying.start as f64);
             // Until a thread touches the page it runs at full speed: the average rate has the
             // waiting in it already.
-            let speed = self.share / self.progress.op_ns[g];
-            let owners = if owned > 0.0 { 1.0 } else { 0.0 };
+            let rate = self.share / self.progress.op_ns[g] * touched.per_op;
+            let mut waited_ns = 0.0;
+            if rate * blocked_ns < SELDOM && swept_in_ns >= blocked_ns {
+                waited_ns = f64::from(threads) * rate * blocked_ns * blocked_ns / 2.0;
+            } else {
+                for (index, number) in numbers.enumerate() {
+                    let running_ns = if rate > 0.0 {
+                        self.rng.exponential() / rate
+                    } else {
+                        f64::INFINITY
+                    };
+                    let sweeps = index as u32 == touched.sweeper && swept_in_ns < blocked_ns;
+                    let running_ns = running_ns.min(if sweeps { swept_in_ns.max(0.0) } else { f64::INFINITY });
+                    waited_ns += self.waits.add(number as usize, start_ns, end_ns, running_ns);
+                }
+            }
             // A wait is time of a thread, which has only a share of a core to lose.
-            self.progress.debt_ns[g] += self.share
-                * (owners * expected_wait_ns(speed * (shared + owned), blocked_ns)
-                    + (threads - owners) * expected_wait_ns(speed * shared, blocked_ns));
+            self.progress.debt_ns[g] += self.share * waited_ns;
         }
     }
 }
@@ -102,13 +146,16 @@ impl Copies for FastCopies<'_, '_> {
 
     fn written(&mut self, copying: &Copying) -> bool {
         let span = (copying.end - copying.start) as f64;
-        let writes: f64 = (0..self.phase.groups.len())
-            .filter(|g| self.progress.left[*g] > 0.0)
-            .map(|g| {
-                let Touched { shared, owned } = self.touched(g, copying.request.range(), Waiting::Writers);
-                self.progress.rate[g] * (shared + owned) * span
-            })
-            .sum();
+        let mut writes = 0.0;
+        for g in (0..self.phase.groups.len()).filter(|g| self.progress.left[*g] > 0.0) {
+            let Touched {
+                per_op, swept_in_ns, ..
+            } = self.touched(g, copying, Waiting::Writers);
+            writes += self.progress.rate[g] * per_op * span;
+            if swept_in_ns < span {
+                return true;
+            }
+        }
         self.rng.next_f64() < -(-writes).exp_m1()
     }
 
@@ -149,13 +196,4 @@ impl Copies for FastCopies<'_, '_> {
             }
         }
     }
-}
-
-/// How long a thread that touches a page `rate` times per nanosecond waits for it in the mean, when
-/// the page is blocked for `blocked_ns`: from its first touch to the end.
-fn expected_wait_ns(rate: f64, blocked_ns: f64) -> f64 {
-    if rate <= 0.0 {
-        return 0.0;
-    }
-    (blocked_ns + (-rate * blocked_ns).exp_m1() / rate).max(0.0)
 }
