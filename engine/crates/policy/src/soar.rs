@@ -20,7 +20,7 @@
 //! - the driver places an object at once, so one that finds fast memory taken begins in slow memory and is moved,
 //!   page by page, as pages of lower rank are: what was never profiled first, then what straddles the boundary;
 //! - the last window of the profiling run ends with the run, however short;
-//! - objects may be cut in parts (`object_split_bytes`), which then are kinds of their own;
+//! - objects may be cut in parts (`split_objects`), which then are kinds of their own;
 //! - with more than two tiers all but the first are slow; what goes there takes the fastest of them with room.
 
 mod knobs;

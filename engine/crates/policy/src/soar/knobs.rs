@@ -21,10 +21,12 @@ crate::knobs! {
         /// LLC load misses per hardware sample while profiling
         pebs_period: u64 = 3001, int(500, 50_000, log), unit "events/sample", special [], tuned, restart,
             source "prof.sh; \"3000\" in the paper; range ours";
-        /// Objects are placed in parts of this size, at most 256 of them
-        object_split_bytes: u64 = 0, int(16_777_216, 4_294_967_296, log), unit "bytes",
-            special [(0, "whole")], tuned, restart,
+        /// Objects are placed in parts, not whole
+        split_objects: bool = false, bool, unit "", special [], tuned, restart,
             source "ours; PACT section 5.4 finds that one object of 16 GB defeats whole ones";
+        /// Size of a part; an object has at most 256 of them
+        object_part_bytes: u64 = 1_073_741_824, int(16_777_216, 4_294_967_296, log), unit "bytes", special [], tuned,
+            restart, when "split_objects" = true, source "ours";
         /// How shares are corrected: one factor below l0_cycles (paper), or by bands of latency (published scripts)
         scoring: String = "paper".to_string(), choice("paper", "bands"), unit "", special [], fixed, restart,
             source "Soar section 4.2 against proc_obj_e.py: factors 2, 4, 8, 12 up to 80, 60, 45, 40 cycles";

@@ -21,10 +21,10 @@ const MIDDLE_CYCLES: f64 = 60.0;
 
 /// Pages of a part of `extent`; the last one may be smaller.
 pub(super) fn part_pages(config: &SoarConfig, topology: &Topology, extent: &Extent) -> u32 {
-    match config.object_split_bytes {
-        0 => extent.pages.max(1),
-        bytes => topology.pages_in(bytes).max(extent.pages.div_ceil(MOST_PARTS)).max(1),
+    if !config.split_objects {
+        return extent.pages.max(1);
     }
+    topology.pages_in(config.object_part_bytes).max(extent.pages.div_ceil(MOST_PARTS)).max(1)
 }
 
 /// Whether `extent` is too small to be cared for.
