@@ -15,7 +15,7 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import campaign, trials
+from tests.bench import campaign, systems, trials
 
 
 def main() -> int:
