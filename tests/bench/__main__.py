@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 
 from rich.console import Console
 from rich.table import Table
@@ -37,8 +38,8 @@ def main() -> int:
         trials.scale,
         partial(campaign.seconds_per_campaign, 30 if options.quick else 100),
     ]
-    for section in sections:
-        title, head, rows = section()
+    by_system = partial(systems.seconds_by_system, 1)
+    for title, head, rows in chain((section() for section in sections), by_system()):
         table = Table(title=title, title_justify="left")
         for number, column in enumerate(head):
             table.add_column(column, justify="left" if number == 0 else "right")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from tests.bench.trials import GIB, PAGE_BYTES, Section, request, updates
@@ -20,9 +21,8 @@ def _cpu_s(system: str, page_bytes: int, workload: engine.EngineWorkload) -> tup
     return time.process_time() - began, result["metrics"]
 
 
-def seconds_by_system(repetitions: int) -> list[Section]:
+def seconds_by_system(repetitions: int) -> Iterator[Section]:
     """A table per page size; the ratio is over systems that learn from the run, since others do nothing."""
-    sections = []
     workload = engine.EngineWorkload.from_streams(updates(TABLE_BYTES, SECONDS))
     for page_name, page_bytes in PAGE_BYTES.items():
         timed = {}
@@ -36,11 +36,12 @@ def seconds_by_system(repetitions: int) -> list[Section]:
             times = cpu_s / fastest
             verdict = ("met" if times <= MOST else "missed") if _learns(metrics) else ""
             events = [metrics[event] / 1e6 for event in ("samples", "hint_faults", "promotions", "demotions")]
-            rows.append([name, f"{cpu_s:.2f} s", f"{times:.1f}", verdict, *(f"{count:.2f} M" for count in events)])
+            rows.append(
+                [name, f"{cpu_s:.2f} s", f"{times:.1f}", verdict, *(f"{count:.2f} M" for count in events)]
+            )
         head = ["system", "CPU", "times the fastest", f"at most {MOST:g}", "samples", "faults", "up", "down"]
-        title = f"Seconds per trial by system, {page_name} pages (64 GiB, 60 s, 12 threads; least of the repetitions)"
-        sections.append((title, head, rows))
-    return sections
+        title = f"Seconds per trial by system, {page_name} pages (64 GiB, 60 s, 12 threads; least)"
+        yield title, head, rows
 
 
 def _learns(metrics: dict[str, Any]) -> bool:

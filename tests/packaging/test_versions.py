@@ -18,9 +18,7 @@ def toml(path: str) -> dict[str, Any]:
 def test_every_part_has_the_same_version() -> None:
     project = toml("pyproject.toml")["project"]
     wanted = project["version"]
-    crates = [
-        entry for entry in toml("engine/Cargo.lock")["package"] if "source" not in entry
-    ]
+    crates = [entry for entry in toml("engine/Cargo.lock")["package"] if "source" not in entry]
     assert len(crates) == len(list((ROOT / "engine/crates").glob("*/Cargo.toml")))
     assert {entry["version"] for entry in crates} == {wanted}
     assert toml("engine/Cargo.toml")["workspace"]["package"]["version"] == wanted

@@ -1,21 +1,44 @@
 //! Recorded profiles as workloads.
 
+use std::collections::{HashMap, HashSet};
+
 use tiertune_workload::carry::Replay;
 
 use crate::scenario::{Block, GroupModel, Law, ObjectModel, PhaseModel, StreamModel, WorkloadModel};
 
+/// Names as they are, but numbered where several are alike: pieces that a program allocates one after another at one
+/// place share a name, and streams find their object by it.
+fn unlike<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
+    let mut met: HashMap<&str, u32> = HashMap::new();
+    let mut taken: HashSet<String> = names.clone().map(str::to_owned).collect();
+    let numbered = names.map(|name| {
+        let nth = met.entry(name).or_default();
+        *nth += 1;
+        if *nth == 1 {
+            return name.to_owned();
+        }
+        let mut number = *nth;
+        while !taken.insert(format!("{name} {number}")) {
+            number += 1;
+        }
+        format!("{name} {number}")
+    });
+    numbered.collect()
+}
+
 /// The workload of a carried profile on `threads` threads: every slice is a phase.
 #[must_use]
 pub fn workload_of(replay: Replay, threads: u32) -> WorkloadModel {
-    let names: Vec<String> = replay.objects.iter().map(|o| o.name.clone()).collect();
+    let names = unlike(replay.objects.iter().map(|o| o.name.as_str()));
     let objects = replay
         .objects
         .into_iter()
-        .map(|o| ObjectModel {
-            name: o.name,
+        .zip(&names)
+        .map(|(o, name)| ObjectModel {
+            name: name.clone(),
             bytes: o.bytes,
             scattered: o.scattered,
-            site: None,
+            site: Some(o.name),
         })
         .collect();
     let phases = replay
@@ -57,5 +80,76 @@ pub fn workload_of(replay: Replay, threads: u32) -> WorkloadModel {
             repeat: replay.repeat,
             phases,
         }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tiertune_workload::carry::{ReplayObject, ReplaySlice, ReplayStream};
+    use tiertune_workload::class::AccessClass;
+
+    use super::*;
+    use crate::workload::Workload;
+
+    #[test]
+    fn pieces_with_one_name_are_objects_of_their_own_with_one_site() {
+        let object = |name: &str| ReplayObject {
+            name: name.into(),
+            bytes: 1 << 22,
+            bins: 1,
+            scattered: false,
+        };
+        let stream = |object, reads_per_op| ReplayStream {
+            object,
+            class: AccessClass::Random,
+            reads_per_op,
+            prefetched_share: 0.0,
+            writebacks_per_op: 0.0,
+            stores_per_op: 0.0,
+            llc_hits_per_op: 0.0,
+            weights: vec![1.0],
+            partitioned: false,
+        };
+        let replay = Replay {
+            objects: ["tuples", "tuples 2", "tuples", "leaves", "tuples"]
+                .map(object)
+                .to_vec(),
+            slices: vec![ReplaySlice {
+                phase: "p".into(),
+                ops: 1.0,
+                cpu_ns_per_op: 1.0,
+                streams: (0..5).map(|object| stream(object, 1.0 + object as f64)).collect(),
+            }],
+            repeat: 1,
+            notes: Vec::new(),
+        };
+        let model = workload_of(replay, 1);
+        let names: Vec<&str> = model.objects.iter().map(|o| o.name.as_str()).collect();
+        assert_eq!(names, ["tuples", "tuples 2", "tuples 3", "leaves", "tuples 4"]);
+        let workload = Workload::compile(&model, 1 << 21).expect("a workload");
+        let read: Vec<(usize, f64)> = workload.phases[0]
+            .streams
+            .iter()
+            .map(|s| (s.object, s.visits_per_op))
+            .collect();
+        assert_eq!(read, [(0, 1.0), (1, 2.0), (2, 3.0), (3, 4.0), (4, 5.0)]);
+        let sites: Vec<u32> = workload.objects.iter().map(|o| o.site).collect();
+        assert_eq!(sites, [0, 1, 0, 3, 0]);
+    }
+
+    #[test]
+    fn two_objects_of_one_name_are_refused() {
+        let object = |bytes| ObjectModel {
+            name: "o".into(),
+            bytes,
+            scattered: false,
+            site: None,
+        };
+        let model = WorkloadModel {
+            objects: vec![object(4096), object(8192)],
+            blocks: Vec::new(),
+        };
+        let error = Workload::compile(&model, 4096).expect_err("no telling them apart");
+        assert!(error.to_string().contains("two objects are named 'o'"), "{error}");
     }
 }

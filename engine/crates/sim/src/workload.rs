@@ -204,6 +204,10 @@ impl Workload {
         let mut first_page = 0u64;
         let mut objects = Vec::new();
         for object in &model.objects {
+            // Streams find their object by its name.
+            if objects.iter().any(|other: &Object| other.name == object.name) {
+                return Err(RunError::Workload(format!("two objects are named '{}'", object.name)));
+            }
             let pages = object.bytes.div_ceil(page_bytes).max(1);
             if first_page + pages > u64::from(u32::MAX) {
                 return Err(RunError::Workload(format!(

@@ -24,7 +24,10 @@ pub(super) fn part_pages(config: &SoarConfig, topology: &Topology, extent: &Exte
     if !config.split_objects {
         return extent.pages.max(1);
     }
-    topology.pages_in(config.object_part_bytes).max(extent.pages.div_ceil(MOST_PARTS)).max(1)
+    topology
+        .pages_in(config.object_part_bytes)
+        .max(extent.pages.div_ceil(MOST_PARTS))
+        .max(1)
 }
 
 /// Whether `extent` is too small to be cared for.
