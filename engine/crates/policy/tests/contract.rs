@@ -3,9 +3,17 @@
 
 mod harness;
 
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hasher};
+use std::num::NonZero;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
 use harness::workload;
 use harness::{Driver, Entry, MS};
-use tiertune_policy::registry::{self, PAGE_2M, PAGE_4K, SYSTEMS, WRAPPERS};
+use tiertune_policy::registry::{self, Composed, PAGE_2M, PAGE_4K, SYSTEMS, WRAPPERS};
 use tiertune_policy::{Config, Knob, KnobError, KnobKind, Outcome, SystemError, Value};
 
 /// Every system on both page sizes (where it manages them) with two and with three tiers.
@@ -121,61 +129,120 @@ const NEAR_BACKGROUNDS: usize = 8;
 /// its extremes too.
 #[test]
 fn every_knob_changes_what_the_system_does_or_says_that_it_is_inert() {
+    let systems = registry::listed();
+    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let workers = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(system) = systems.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let found = wrong_about_knobs(system);
+                    wrong.lock().expect("no panic while it is held").extend(found);
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().expect("all threads are over");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn wrong_about_knobs(system: &Composed) -> Vec<String> {
+    let (name, knobs) = (system.name(), system.knobs());
+    let has_parts = system.page_bytes().contains(&PAGE_4K);
+    let mut runs = Runs::new(system);
     let mut wrong = Vec::new();
-    for system in registry::listed() {
-        let (name, knobs) = (system.name(), system.knobs());
-        let has_parts = system.page_bytes().contains(&PAGE_4K);
-        for knob in &knobs {
-            let run = |background: &Config, value: &Value, scattered: bool| {
+    for knob in &knobs {
+        let mut changes = |background: &Config, scattered: bool| {
+            let mut run = |value: &Value| {
                 let mut config = background.clone();
                 config.extend(with(knob, value.clone()));
-                if scattered {
-                    workload::run_scattered(&name, &config)
-                } else {
-                    workload::run(&name, &config, system.page_bytes()[0], 2)
-                }
+                runs.digest(&config, scattered)
             };
-            let changes = |background: &Config, scattered: bool| {
-                let default = run(background, &knob.default, scattered);
-                extremes(knob)
-                    .iter()
-                    .any(|value| run(background, value, scattered) != default)
-            };
-            // Knobs declared close by are the likeliest to matter to each other.
-            let place = |name: &str| {
-                knobs
-                    .iter()
-                    .position(|other| other.name == name)
-                    .expect("it is declared")
-            };
-            let mut others: Vec<&Knob> = knobs.iter().filter(|other| other.name != knob.name).collect();
-            others.sort_by_key(|other| place(other.name).abs_diff(place(knob.name)));
-            let mut backgrounds: Vec<Config> = Vec::new();
-            for other in others {
-                backgrounds.extend(extremes(other).into_iter().map(|value| with(other, value)));
-            }
-            let inert = knob.meaning.contains("inert");
-            if inert {
-                backgrounds.clear();
-            }
-            let any = |backgrounds: &[Config]| {
-                backgrounds.iter().any(|background| changes(background, false))
-                    || (has_parts && backgrounds.iter().any(|background| changes(background, true)))
-            };
-            let (near, far) = backgrounds.split_at(backgrounds.len().min(NEAR_BACKGROUNDS));
-            let acts = any(&[Config::new()]) || any(near) || any(far);
-            if acts == inert {
-                wrong.push(format!(
-                    "{name} knob {}: acts: {acts}, declared inert: {inert}",
-                    knob.name
-                ));
-            }
-            if inert && knob.tunable {
-                wrong.push(format!("{name} would search the inert knob {}", knob.name));
-            }
+            let default = run(&knob.default);
+            extremes(knob).iter().any(|value| run(value) != default)
+        };
+        // Knobs declared close by are the likeliest to matter to each other.
+        let place = |name: &str| {
+            knobs
+                .iter()
+                .position(|other| other.name == name)
+                .expect("it is declared")
+        };
+        let mut others: Vec<&Knob> = knobs.iter().filter(|other| other.name != knob.name).collect();
+        others.sort_by_key(|other| place(other.name).abs_diff(place(knob.name)));
+        let mut backgrounds: Vec<Config> = Vec::new();
+        for other in others {
+            backgrounds.extend(extremes(other).into_iter().map(|value| with(other, value)));
+        }
+        let inert = knob.meaning.contains("inert");
+        if inert {
+            backgrounds.clear();
+        }
+        let mut any = |backgrounds: &[Config]| {
+            backgrounds.iter().any(|background| changes(background, false))
+                || (has_parts && backgrounds.iter().any(|background| changes(background, true)))
+        };
+        let (near, far) = backgrounds.split_at(backgrounds.len().min(NEAR_BACKGROUNDS));
+        let acts = any(&[Config::new()]) || any(near) || any(far);
+        if acts == inert {
+            wrong.push(format!(
+                "{name} knob {}: acts: {acts}, declared inert: {inert}",
+                knob.name
+            ));
+        }
+        if inert && knob.tunable {
+            wrong.push(format!("{name} would search the inert knob {}", knob.name));
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    wrong
+}
+
+/// What a system did under a config, kept by what the config changes of the defaults: many pairs of knobs share a run.
+struct Runs<'s> {
+    system: &'s Composed,
+    defaults: Config,
+    kept: HashMap<(String, bool), u64>,
+}
+
+impl<'s> Runs<'s> {
+    fn new(system: &'s Composed) -> Self {
+        let knobs = system.knobs();
+        let defaults = knobs.into_iter().map(|knob| (knob.name.to_string(), knob.default));
+        Self {
+            system,
+            defaults: defaults.collect(),
+            kept: HashMap::new(),
+        }
+    }
+
+    /// A hash of all that was observed.
+    fn digest(&mut self, config: &Config, scattered: bool) -> u64 {
+        let changed = config
+            .iter()
+            .filter(|(name, value)| self.defaults.get(*name) != Some(value));
+        let key = (format!("{:?}", changed.collect::<Vec<_>>()), scattered);
+        *self.kept.entry(key).or_insert_with(|| {
+            let (name, page_bytes) = (self.system.name(), self.system.page_bytes()[0]);
+            let observed = if scattered {
+                workload::run_scattered(&name, config)
+            } else {
+                workload::run(&name, config, page_bytes, 2)
+            };
+            let mut digest = Digest(DefaultHasher::new());
+            write!(digest, "{observed:?}").expect("a hasher takes everything");
+            digest.0.finish()
+        })
+    }
+}
+
+/// Hashes text as it is written.
+struct Digest(DefaultHasher);
+
+impl Write for Digest {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.write(text.as_bytes());
+        Ok(())
+    }
 }
 
 #[test]
