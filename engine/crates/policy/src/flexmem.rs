@@ -194,10 +194,8 @@ impl Flexmem {
         self.hotness.start_halving();
         let mut looked_at = 0;
         for fast in [true, false] {
-            // Pages of the coldest bin stay there; their counts are halved when they are next looked at.
-            looked_at += self.bins.len(fast, 0);
             // From the coldest bin up: a page that goes down a bin is not met again.
-            for bin in 1..BINS {
+            for bin in 0..BINS {
                 for page in self.bins.pages(fast, bin) {
                     looked_at += 1;
                     self.hotness.catch_up(page);

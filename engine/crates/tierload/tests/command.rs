@@ -24,7 +24,13 @@ fn every_kernel_runs_checked_from_its_declaration() {
         let given: serde_json::Map<String, Json> = serde_json::from_str(kernel.small).unwrap();
         let mut arguments = vec![kernel.family.to_owned(), kernel.name.to_owned()];
         for (name, value) in given.iter().filter(|(name, _)| *name != "threads") {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let mut value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            if value.contains('\n') {
+                // Where a declaration has a text of several lines, the command takes a file.
+                let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.{name}", kernel.name));
+                std::fs::write(&file, &value).unwrap();
+                value = file.display().to_string();
+            }
             arguments.push(format!("--{}={value}", name.replace('_', "-")));
         }
         arguments.extend(["--threads=2", "--trials=2", "--verify", "--json"].map(str::to_owned));
