@@ -1,0 +1,77 @@
+//! The fast mode against the reference mode for `nomad`: hint faults, transactions, shadows and write faults.
+
+use crate::support::{MIB, compile, machine, request};
+use serde_json::json;
+use tiertune_policy::registry::PAGE_4K;
+use tiertune_policy::{Config, Value};
+use tiertune_sim::run_many;
+use tiertune_sim::scenario::Mode;
+
+const SEEDS: u64 = 6;
+
+/// A hot quarter that is read and at times written, over a cold rest; slow memory has room for shadows.
+#[test]
+fn transactions_and_shadows_cost_the_same_in_both_modes() {
+    let model = json!({"objects": [{"name": "t", "bytes": 32 * MIB}],
+        "blocks": [{"phases": [{"name": "p", "groups": [{"name": "w", "threads": 4, "ops": 12e6, "cpu_ns_per_op": 50.0,
+            "streams": [{"object": "t", "law": {"kind": "pieces", "edges": [0.0, 0.25, 1.0], "weights": [0.9, 0.1]},
+                         "class": "chase", "reads_per_op": 1.0, "stores_per_op": 0.02}]}]}]}]});
+    let workload = compile(model, PAGE_4K);
+    let configs: Vec<Config> = [(1000, 20, 512), (200, 20, 512), (1000, 5, 64)]
+        .into_iter()
+        .map(|(factor, distance, queue)| {
+            Config::from([
+                ("scan_delay_ms".to_string(), Value::Int(0)),
+                ("scan_period_min_ms".to_string(), Value::Int(20)),
+                ("numa_balancing_mode".to_string(), Value::Int(2)),
+                ("demote_scale_factor".to_string(), Value::Int(factor)),
+                ("pf_lookback_dist".to_string(), Value::Int(distance)),
+                ("promote_queue_len".to_string(), Value::Int(queue)),
+            ])
+        })
+        .collect();
+    let means = |mode: Mode| -> Vec<[f64; 4]> {
+        let mut requests = Vec::new();
+        for config in &configs {
+            for seed in 0..SEEDS {
+                let mut request = request("nomad", config.clone(), PAGE_4K, 12 * MIB, seed);
+                request.mode = mode;
+                request.machine = machine(2);
+                // As often as the reference mode tells the policy: a worker that hears later promotes less.
+                request.slice_ns = 50_000;
+                requests.push(request);
+            }
+        }
+        let results = run_many(&workload, &requests, 2);
+        let figures: Vec<[f64; 4]> = results
+            .into_iter()
+            .map(|result| result.expect("a run"))
+            .map(|result| {
+                let m = &result.metrics;
+                [m.runtime_s, m.promotions, m.write_faults, result.gauges["shadow_hits"]]
+            })
+            .collect();
+        let mean =
+            |runs: &[[f64; 4]]| std::array::from_fn(|i| runs.iter().map(|run| run[i]).sum::<f64>() / SEEDS as f64);
+        figures.chunks(SEEDS as usize).map(mean).collect()
+    };
+    let (fast, truth) = (means(Mode::Fast), means(Mode::Reference));
+    println!("fast {fast:?}\nreference {truth:?}");
+    let mut errors: Vec<f64> = fast
+        .iter()
+        .zip(&truth)
+        .map(|(f, t)| (f[0] / t[0] - 1.0).abs())
+        .collect();
+    errors.sort_by(f64::total_cmp);
+    assert!(errors[1] <= 0.01 && errors[2] <= 0.05, "runtime errors {errors:?}");
+    for (fast, truth) in fast.iter().zip(&truth) {
+        assert!(
+            truth[1] > 500.0 && truth[2] > 50.0,
+            "the runs show something: {truth:?}"
+        );
+        for figure in 1..3 {
+            let error = (fast[figure] / truth[figure] - 1.0).abs();
+            assert!(error <= 0.05, "figure {figure}: {fast:?} for {truth:?}");
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! All integration tests of this crate in one program: linked once, and run side by side.
+
+mod accounting;
+mod counters;
+mod every_system;
+mod fidelity;
+mod fidelity_hmsdk;
+mod fidelity_nomad;
+mod fidelity_pact;
+mod invariants;
+mod mechanics;
+mod oracle;
+mod shadows;
+mod support;

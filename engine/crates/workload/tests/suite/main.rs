@@ -1,0 +1,15 @@
+//! All integration tests of this crate in one program: linked once, and run side by side.
+
+mod btree;
+mod cachelib;
+mod carrying;
+mod contract;
+mod kernels;
+mod liblinear;
+mod masim;
+mod npb;
+mod recording;
+mod redis;
+mod tpcc;
+mod xsbench;
+mod ycsb;
