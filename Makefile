@@ -38,12 +38,19 @@ demo: setup ## Record a graph computation, tune HeMem for it, prove the gain, wr
 	@$(BIN)/tiertune demo
 
 .PHONY: test
-test: setup ## Every test that needs no special machine (Rust, then Python)
+test: ## Every test that needs no special machine (Rust, then Python)
 	@.ci/prerequisites >/dev/null
+	# Rust tests are built while Python packages are fetched and unpacked.
+	# Not by the variable of that name, which would make a dry run do all of this.
+	make --jobs 2 --no-print-directory setup rust-tests
 	echo "==> Rust tests"
 	$(CARGO_TEST)
 	echo "==> Python tests"
 	$(BIN)/python -m pytest -n $(WORKERS) --ignore=tests/host
+
+.PHONY: rust-tests
+rust-tests:
+	@$(CARGO_TEST) --no-run
 
 ##@ Setting up
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -9,6 +10,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
+from tiertune import engine
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -58,3 +61,9 @@ def test_the_commands_run(tmp_path: Path) -> None:
     # A resumed campaign that is finished says the same again.
     said = printed[".venv/bin/tiertune tune mine.yaml"]
     assert printed[".venv/bin/tiertune resume mine"].splitlines()[0] == said.splitlines()[0]
+    table = printed[".venv/bin/tiertune sweep all-systems --seeds 1"]
+    for system in engine.systems():
+        assert re.search(rf"^{re.escape(system.name)} ", table, re.M), table
+    rows = json.loads((tmp_path / "results/sweeps/all-systems/rows.json").read_text())["rows"]
+    best = {row["workload"]: row["derived"]["slowdown"] for row in rows if row["system"] == "all-fast"}
+    assert best == {"gups": 1.0, "bc-kron": 1.0, "seq-chase": 1.0}

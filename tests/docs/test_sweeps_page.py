@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.configs.corpus import ROOT
-from tiertune import engine
 
 
 @pytest.mark.timeout(900)
@@ -33,13 +31,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     for line, text in printed.items():
         wide = [row for row in text.splitlines() if len(row) > 80 and not row.startswith(str(tmp_path))]
         assert wide == [], line
-    table = printed[".venv/bin/tiertune sweep all-systems --seeds 1"]
-    for system in engine.systems():
-        assert re.search(rf"^{re.escape(system.name)} ", table, re.M), table
     ratios, again = (text for line, text in said.items() if "sweep mine.yaml" in line)
     assert "runs" in ratios
     assert again == ""
-    rows = json.loads((tmp_path / "results/sweeps/all-systems/rows.json").read_text())["rows"]
-    best = {row["workload"]: row["derived"]["slowdown"] for row in rows if row["system"] == "all-fast"}
-    assert best == {"gups": 1.0, "bc-kron": 1.0, "seq-chase": 1.0}
     assert (tmp_path / "results/sweeps/hemem-ablation/timelines.parquet").is_file()
