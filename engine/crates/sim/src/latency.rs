@@ -165,6 +165,7 @@ mod tests {
             llc_bytes: 1 << 20,
             llc_hit_ns: 20.0,
             fill_buffers: 12.0,
+            window_instructions: 224.0,
             sample_assist_ns: 250.0,
             hint_fault_ns: 1500.0,
             tiers,

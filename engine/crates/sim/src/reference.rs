@@ -14,7 +14,7 @@ use crate::error::RunError;
 use crate::latency::{LatencySolver, TierLatency, Traffic};
 use crate::metrics::Stretch;
 use crate::migration::{Copies, Copying, Migrator, Step, Waiting, blocking};
-use crate::operation::{Operation, operation_time, unloaded_ns};
+use crate::operation::{Demand, Operation, independent, operation_time, unloaded_ns};
 use crate::sampler::RecordBudget;
 use crate::scenario::{Machine, Request};
 use crate::workload::{LINE_BYTES, Phase, Popularity, Stream, Workload};
@@ -477,7 +477,10 @@ impl<'w> Reference<'w> {
     /// `ops` operations of one thread, access by access.
     fn run_batch(&mut self, phase: &Phase, thread: &mut Thread, ops: f64, share: f64, stretch: &mut Stretch) {
         let group = &phase.groups[thread.group];
-        let (mut prefetched_ns, mut demand_ns, mut lost_ns) = (0.0, 0.0, 0.0);
+        let tiers = self.lines.len();
+        let (mut demand, mut lost_ns) = (Demand::default(), 0.0);
+        // Latency of demand misses by stream and tier.
+        let mut latencies_ns = vec![0.0; group.streams.len() * tiers];
         for (i, s) in group.streams.clone().enumerate() {
             let stream = &phase.streams[s];
             let mlp = stream.mlp.min(self.machine.fill_buffers);
@@ -498,7 +501,9 @@ impl<'w> Reference<'w> {
                 let tier = usize::from(self.driver.memory.tier_of(page));
                 let prefetched = thread.rng.next_f64() < stream.prefetched_share;
                 if !stream.missed_llc && self.cache.touch(line) {
-                    demand_ns += if prefetched { 0.0 } else { self.machine.llc_hit_ns / mlp };
+                    if !prefetched {
+                        demand.hit(self.machine, stream, 1.0);
+                    }
                     self.count_hit(prefetched, mlp);
                     continue;
                 }
@@ -509,10 +514,11 @@ impl<'w> Reference<'w> {
                 stretch.fast_reads += f64::from(u8::from(tier == 0));
                 let latency = unloaded_ns(self.machine, tier, stream.class) * self.multipliers[tier];
                 if prefetched {
-                    prefetched_ns += latency / self.machine.fill_buffers;
+                    demand.prefetch(self.machine, latency);
                 } else {
-                    demand_ns += latency / mlp;
-                    self.count_miss(thread.number, tier, latency, mlp);
+                    demand.miss(self.machine, stream, 1.0, latency);
+                    latencies_ns[i * tiers + tier] += latency;
+                    self.count_miss(tier, latency);
                     lost_ns += self.count(thread, page, tier as u8, false) / share;
                 }
             }
@@ -556,8 +562,21 @@ impl<'w> Reference<'w> {
         }
         self.driver.metrics.stall_s += lost_ns / 1e9;
         let computing_ns = ops * group.cpu_ns_per_op;
-        self.driver.counters.cores.stall_cycles += (prefetched_ns - computing_ns).max(0.0) * self.machine.clock_ghz;
-        thread.clock_ns += (computing_ns.max(prefetched_ns) + demand_ns) / share + lost_ns;
+        let mut stalled_ns = demand.stalled_beside_computing_ns(self.machine, computing_ns);
+        for (i, s) in group.streams.clone().enumerate() {
+            let stream = &phase.streams[s];
+            let in_flight = demand.in_flight(self.machine, stream, computing_ns);
+            for tier in 0..tiers {
+                let wait_ns = latencies_ns[i * tiers + tier] / in_flight;
+                self.waited_ns[thread.number as usize * tiers + tier] += wait_ns;
+                self.driver.counters.cores.outstanding_cycles += wait_ns * self.machine.clock_ghz;
+                if !independent(stream.class) {
+                    stalled_ns += wait_ns;
+                }
+            }
+        }
+        self.driver.counters.cores.stall_cycles += stalled_ns * self.machine.clock_ghz;
+        thread.clock_ns += demand.duration_ns(self.machine, computing_ns) / share + lost_ns;
     }
 
     /// How long an access at `at_ns` waits for its page.
@@ -602,16 +621,12 @@ impl<'w> Reference<'w> {
     }
 
     /// Counts a demand read that misses it.
-    fn count_miss(&mut self, thread: u32, tier: usize, latency_ns: f64, mlp: f64) {
+    fn count_miss(&mut self, tier: usize, latency_ns: f64) {
         let counters = &mut self.driver.counters;
         counters.tiers[tier].inserts += 1.0;
         counters.tiers[tier].occupancy_ns += latency_ns;
-        self.waited_ns[thread as usize * self.lines.len() + tier] += latency_ns / mlp;
-        let cycles = latency_ns * self.machine.clock_ghz;
         counters.cores.reads += 1.0;
-        counters.cores.occupancy_cycles += cycles;
-        counters.cores.outstanding_cycles += cycles / mlp;
-        counters.cores.stall_cycles += cycles / mlp;
+        counters.cores.occupancy_cycles += latency_ns * self.machine.clock_ghz;
     }
 
     /// Counts an event; returns the time that a record costs the thread.

@@ -53,6 +53,9 @@ pub struct Machine {
     pub llc_hit_ns: f64,
     /// First-level misses that a core keeps in flight.
     pub fill_buffers: f64,
+    /// Instructions that a core holds in its reorder buffer.
+    #[serde(default = "default_window_instructions")]
+    pub window_instructions: f64,
     /// Time that the sampled thread loses per hardware sample.
     pub sample_assist_ns: f64,
     /// Time that a thread loses per hint or write-protect fault, a migration in it not counted.
@@ -63,6 +66,11 @@ pub struct Machine {
     /// Remarks; carried along, not used.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// Skylake's reorder buffer.
+fn default_window_instructions() -> f64 {
+    224.0
 }
 
 /// A minor fault on bare metal takes 0.5 to 1.5 us, a hint fault 1 to 2 us with its bookkeeping.

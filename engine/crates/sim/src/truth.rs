@@ -133,15 +133,15 @@ impl<'w> Foresight<'w> {
         }
         let page_bytes = self.workload.page_bytes;
         let hits = hit_shares(&phase.streams, objects, &reads, page_bytes, self.machine.llc_bytes);
+        let waits = self.waits(phase, &self.missed(phase, &hits));
         for (s, stream) in phase.streams.iter().enumerate() {
             let object = &objects[stream.object];
             let extra_ns: Vec<f64> = (0..self.machine.tiers.len())
                 .map(|tier| {
                     let extra =
                         unloaded_ns(self.machine, tier, stream.class) - unloaded_ns(self.machine, 0, stream.class);
-                    let mlp = stream.mlp.min(self.machine.fill_buffers);
-                    extra
-                        * ((1.0 - stream.prefetched_share) / mlp + stream.prefetched_share / self.machine.fill_buffers)
+                    let [prefetched, miss] = waits[s][tier];
+                    extra * (prefetched * stream.prefetched_share + miss * (1.0 - stream.prefetched_share))
                 })
                 .collect();
             for (piece, value) in into[stream.object].iter_mut().enumerate() {
@@ -161,6 +161,35 @@ impl<'w> Foresight<'w> {
                 }
             }
         }
+    }
+
+    /// What a nanosecond of latency of a prefetched line and of a demand miss costs, by stream and tier: the mean of all
+    /// memory fast and all of it there, because what hides behind computing in one may not in the other.
+    fn waits(&self, phase: &Phase, miss: &[f64]) -> Vec<Vec<[f64; 2]>> {
+        let tiers = self.machine.tiers.len();
+        let mut waits = vec![vec![[0.0; 2]; tiers]; phase.streams.len()];
+        for group in &phase.groups {
+            let marginal = |tier: usize, s: usize| {
+                let share = |i: usize| if i % tiers == tier { 1.0 } else { 0.0 };
+                let mass: Vec<f64> = (0..phase.streams.len() * tiers).map(share).collect();
+                let operation = Operation {
+                    group,
+                    streams: &phase.streams,
+                    mass: &mass,
+                    miss,
+                };
+                let demand = operation.demand(self.machine, &vec![1.0; tiers]);
+                demand.marginal(self.machine, &phase.streams[s], group.cpu_ns_per_op)
+            };
+            for s in group.streams.clone() {
+                let fast = marginal(0, s);
+                for (tier, waits) in waits[s].iter_mut().enumerate() {
+                    let there = marginal(tier, s);
+                    *waits = [f64::midpoint(fast[0], there[0]), f64::midpoint(fast[1], there[1])];
+                }
+            }
+        }
+        waits
     }
 
     /// What flows in `phase` when reads go where `mass` says, and operations per nanosecond of each group.
@@ -221,6 +250,12 @@ impl<'w> Foresight<'w> {
         }
         let page_bytes = self.workload.page_bytes;
         let hits = hit_shares(&phase.streams, objects, &reads, page_bytes, self.machine.llc_bytes);
+        self.missed(phase, &hits)
+    }
+
+    /// Share of each stream's reads that miss the cache when `hits` of each piece hit.
+    fn missed(&self, phase: &Phase, hits: &[Vec<f64>]) -> Vec<f64> {
+        let objects = &self.workload.objects;
         let miss = phase.streams.iter().zip(hits).map(|(stream, hits)| {
             if stream.missed_llc {
                 return 1.0;

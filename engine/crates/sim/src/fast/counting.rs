@@ -1,6 +1,6 @@
 //! Performance counters in the fast mode: what occupancy, stall and offcore counters would read.
 
-use crate::operation::unloaded_ns;
+use crate::operation::{Operation, independent, unloaded_ns};
 use crate::workload::Phase;
 
 use super::{Fast, Progress};
@@ -32,7 +32,15 @@ impl Fast<'_> {
         let tiers = multipliers.len();
         let machine = self.machine;
         let mut waited_ns = vec![0.0; tiers];
-        let (mut prefetched_ns, mut hit_wait_ns, mut hit_occupancy_ns, mut hits) = (0.0, 0.0, 0.0, 0.0);
+        let (mut hit_wait_ns, mut hit_occupancy_ns, mut hits, mut dependent_ns) = (0.0, 0.0, 0.0, 0.0);
+        let operation = Operation {
+            group: &phase.groups[g],
+            streams: &phase.streams,
+            mass: &progress.mass,
+            miss: &progress.miss,
+        };
+        let computing_ns = phase.groups[g].cpu_ns_per_op;
+        let needed = operation.demand(machine, multipliers);
         let counters = &mut self.driver.counters;
         let (mut occupancy_ns, mut inserts) = (0.0, 0.0);
         for s in phase.groups[g].streams.clone() {
@@ -40,7 +48,7 @@ impl Fast<'_> {
             let mlp = stream.mlp.min(machine.fill_buffers);
             let reads = spent.ops * stream.reads_per_op;
             let demand = reads * progress.miss[s] * (1.0 - stream.prefetched_share);
-            let prefetched = reads * progress.miss[s] * stream.prefetched_share;
+            let in_flight = needed.in_flight(machine, stream, computing_ns);
             for tier in 0..tiers {
                 let share = progress.mass[s * tiers + tier];
                 let latency_ns = unloaded_ns(machine, tier, stream.class) * multipliers[tier];
@@ -48,8 +56,11 @@ impl Fast<'_> {
                 counters.tiers[tier].occupancy_ns += demand * share * latency_ns;
                 inserts += demand * share;
                 occupancy_ns += demand * share * latency_ns;
-                waited_ns[tier] += demand * share * latency_ns / mlp;
-                prefetched_ns += prefetched * share * latency_ns / machine.fill_buffers;
+                let wait_ns = demand * share * latency_ns / in_flight;
+                waited_ns[tier] += wait_ns;
+                if !independent(stream.class) {
+                    dependent_ns += wait_ns;
+                }
             }
             let all_hits = reads * (1.0 - progress.miss[s]) + spent.ops * stream.llc_hits_per_op;
             let hit = all_hits * (1.0 - stream.prefetched_share);
@@ -62,11 +73,11 @@ impl Fast<'_> {
             let each = (waited / threads / spent.dt_ns).min(1.0);
             *idle *= (1.0 - each).powf(threads);
         }
-        let late_ns = (prefetched_ns - spent.ops * phase.groups[g].cpu_ns_per_op).max(0.0);
+        let late_ns = spent.ops * needed.stalled_beside_computing_ns(machine, computing_ns);
         let missed_ns: f64 = waited_ns.iter().sum();
         let cores = &mut counters.cores;
         cores.cycles += spent.threads * spent.dt_ns * machine.clock_ghz;
-        cores.stall_cycles += (missed_ns + late_ns) * machine.clock_ghz;
+        cores.stall_cycles += (dependent_ns + late_ns) * machine.clock_ghz;
         cores.outstanding_cycles += (missed_ns + hit_wait_ns) * machine.clock_ghz;
         cores.occupancy_cycles += (occupancy_ns + hit_occupancy_ns) * machine.clock_ghz;
         cores.reads += inserts + hits;
