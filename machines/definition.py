@@ -18,6 +18,7 @@ CurvePoint = tuple[Annotated[Number, Field(ge=0, le=1)], Annotated[Number, Field
 
 TIER_FIGURES = ("capacity_bytes", "latency_ns", "read_gbps", "write_gbps", "curve")
 MACHINE_FIGURES = ("cores", "clock_ghz", "llc_bytes", "llc_hit_ns", "fill_buffers", "sample_assist_ns")
+FIGURES_WITH_DEFAULTS = ("window_instructions",)
 
 
 class Tier(Strict):
@@ -75,6 +76,13 @@ class Machine(Strict):
     llc_bytes: Size = Field(description="last-level cache, such as 13.75MiB")
     llc_hit_ns: Number = Field(ge=1, le=1000, description="latency of a last-level cache hit, in ns")
     fill_buffers: Number = Field(ge=1, le=1024, description="first-level misses that a core keeps in flight")
+    window_instructions: Number = Field(
+        default=224,
+        ge=1,
+        le=1_000_000,
+        description="instructions that a core holds in its reorder buffer; what comes behind a miss and waits for none"
+        " runs while it is under way; the default is Skylake's",
+    )
     sample_assist_ns: Number = Field(
         ge=0, le=100_000, description="time that the sampled thread loses per hardware sample, in ns"
     )
@@ -91,7 +99,8 @@ class Machine(Strict):
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Order and names of the tiers, a source for every figure."""
-        yield from _source_mistakes(self.sources, MACHINE_FIGURES)
+        given = tuple(figure for figure in FIGURES_WITH_DEFAULTS if figure in self.model_fields_set)
+        yield from _source_mistakes(self.sources, MACHINE_FIGURES + given)
         for number, (faster, tier) in enumerate(zip(self.tiers, self.tiers[1:], strict=False), start=1):
             if tier.latency_ns < faster.latency_ns:
                 yield (

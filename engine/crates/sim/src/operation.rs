@@ -268,7 +268,10 @@ mod tests {
                 let (demand, stream) = demand_of(class, cpu_ns, 1.0);
                 let slope = (time(class, cpu_ns, 1.001) - time(class, cpu_ns, 1.0)) / 0.1;
                 let marginal = demand.marginal(&machine, &stream, cpu_ns)[1];
-                assert!((slope - marginal).abs() < 1e-6, "{class} {cpu_ns}: {slope} against {marginal}");
+                assert!(
+                    (slope - marginal).abs() < 1e-6,
+                    "{class} {cpu_ns}: {slope} against {marginal}"
+                );
             }
         }
     }
