@@ -149,7 +149,12 @@ impl<'w> Driver<'w> {
         let tiers = request.machine.tiers.len();
         let mut driver = Self {
             workload,
-            migrator: Migrator::new(policy.mechanics(), request.page_bytes, workload.pages),
+            migrator: Migrator::new(
+                policy.mechanics(),
+                request.machine.migration_cost,
+                request.page_bytes,
+                workload.pages,
+            ),
             memory: Memory::new(workload, topology.capacity_pages),
             samplers: policy.samplers(),
             overheads: policy.overheads(),

@@ -140,6 +140,7 @@ impl LatencySolver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Parallelism;
 
     fn tier(read_gbps: f64) -> TierModel {
         TierModel {
@@ -168,6 +169,8 @@ mod tests {
             window_instructions: 224.0,
             sample_assist_ns: 250.0,
             hint_fault_ns: 1500.0,
+            migration_cost: 1.0,
+            parallelism: Parallelism::default(),
             tiers,
             notes: vec![],
         };

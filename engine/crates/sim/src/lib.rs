@@ -190,5 +190,20 @@ fn check_machine(request: &Request) -> Result<(), RunError> {
     if machine.cores == 0 || machine.fill_buffers.is_nan() || machine.fill_buffers < 1.0 {
         return bad("it needs at least one core and one fill buffer".into());
     }
+    if !(0.01..=100.0).contains(&machine.migration_cost) {
+        return bad(format!(
+            "migration_cost is {}, it must lie in 0.01 to 100",
+            machine.migration_cost
+        ));
+    }
+    let parallelism = machine.parallelism;
+    for given in [parallelism.gather, parallelism.random, parallelism.update]
+        .into_iter()
+        .flatten()
+    {
+        if !(1.0..=64.0).contains(&given) {
+            return bad(format!("parallelism {given} must lie in 1 to 64"));
+        }
+    }
     Ok(())
 }

@@ -102,6 +102,18 @@ pub enum Step {
     },
 }
 
+/// The same with moves that take `cost` times as long.
+fn at_cost(mechanics: MigrationMechanics, cost: f64) -> MigrationMechanics {
+    let times = |span: Nanos| (span as f64 * cost).round() as Nanos;
+    MigrationMechanics {
+        fixed_ns: times(mechanics.fixed_ns),
+        run_fixed_ns: times(mechanics.run_fixed_ns),
+        remap_ns: times(mechanics.remap_ns),
+        copy_gbps: mechanics.copy_gbps / cost,
+        ..mechanics
+    }
+}
+
 /// Who waits for a page on the move, and for how long after the start (before the end, for transactions).
 #[must_use]
 pub fn blocking(mechanics: &MigrationMechanics, copying: &Copying) -> (Waiting, Nanos) {
@@ -160,7 +172,8 @@ pub struct Migrator {
 impl Migrator {
     /// Idle lanes as `mechanics` say, for memory of `pages` pages.
     #[must_use]
-    pub fn new(mechanics: MigrationMechanics, page_bytes: u64, pages: u32) -> Self {
+    pub fn new(mechanics: MigrationMechanics, cost: f64, page_bytes: u64, pages: u32) -> Self {
+        let mechanics = at_cost(mechanics, cost);
         let lanes = vec![Lane::default(); mechanics.lanes.max(1) as usize];
         Self {
             mechanics,

@@ -3,7 +3,7 @@
 use tiertune_workload::AccessClass;
 
 use crate::scenario::Machine;
-use crate::workload::{Group, Stream};
+use crate::workload::{Group, Stream, class_mlp};
 
 /// An operation of a group: its streams and where their accesses go.
 pub struct Operation<'a> {
@@ -25,6 +25,15 @@ pub fn unloaded_ns(machine: &Machine, tier: usize, class: AccessClass) -> f64 {
         AccessClass::Stream => tier.sequential_latency_ns.unwrap_or(tier.latency_ns),
         _ => tier.latency_ns,
     }
+}
+
+/// Demand misses of a stream that a core keeps in flight: its own number, this machine's for its class, or the
+/// model's; never more than there are fill buffers.
+#[must_use]
+pub fn misses_in_flight(machine: &Machine, stream: &Stream) -> f64 {
+    let of_class = || machine.parallelism.of(stream.class);
+    let mlp = stream.mlp.or_else(of_class).unwrap_or_else(|| class_mlp(stream.class));
+    mlp.min(machine.fill_buffers)
 }
 
 /// Instructions that a core retires in a cycle while it misses nothing. Our judgement: SPEC CPU 2017 reaches 1.6 to 1.7
@@ -69,7 +78,7 @@ impl Demand {
 
     /// Adds demand reads of `stream` that hit the last-level cache.
     pub fn hit(&mut self, machine: &Machine, stream: &Stream, hits: f64) {
-        let wait_ns = hits * machine.llc_hit_ns / stream.mlp.min(machine.fill_buffers);
+        let wait_ns = hits * machine.llc_hit_ns / misses_in_flight(machine, stream);
         if independent(stream.class) {
             self.overlapped_ns += wait_ns;
         } else {
@@ -79,7 +88,7 @@ impl Demand {
 
     /// Adds demand misses of `stream`, of `latency_ns` altogether.
     pub fn miss(&mut self, machine: &Machine, stream: &Stream, misses: f64, latency_ns: f64) {
-        let wait_ns = latency_ns / stream.mlp.min(machine.fill_buffers);
+        let wait_ns = latency_ns / misses_in_flight(machine, stream);
         if independent(stream.class) {
             self.independent += misses;
             self.independent_ns += latency_ns;
@@ -96,7 +105,7 @@ impl Demand {
     /// that come by chance).
     #[must_use]
     pub fn in_flight(&self, machine: &Machine, stream: &Stream, computing_ns: f64) -> f64 {
-        let most = stream.mlp.min(machine.fill_buffers);
+        let most = misses_in_flight(machine, stream);
         if independent(stream.class) && computing_ns > 0.0 {
             most.min(1.0 + self.independent * window_ns(machine) / computing_ns)
         } else {
@@ -136,7 +145,7 @@ impl Demand {
         let prefetched = if by_lines { 1.0 / machine.fill_buffers } else { 0.0 };
         let windows_ns = self.independent * window_ns(machine);
         let miss = if by_lines || !independent(stream.class) {
-            1.0 / stream.mlp.min(machine.fill_buffers)
+            1.0 / misses_in_flight(machine, stream)
         } else if self.independent_ns > windows_ns {
             computing_ns / (computing_ns + windows_ns)
         } else {

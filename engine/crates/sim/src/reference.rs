@@ -14,7 +14,7 @@ use crate::error::RunError;
 use crate::latency::{LatencySolver, TierLatency, Traffic};
 use crate::metrics::Stretch;
 use crate::migration::{Copies, Copying, Migrator, Step, Waiting, blocking};
-use crate::operation::{Demand, Operation, independent, operation_time, unloaded_ns};
+use crate::operation::{Demand, Operation, independent, misses_in_flight, operation_time, unloaded_ns};
 use crate::sampler::RecordBudget;
 use crate::scenario::{Machine, Request};
 use crate::workload::{LINE_BYTES, Phase, Popularity, Stream, Workload};
@@ -483,7 +483,7 @@ impl<'w> Reference<'w> {
         let mut latencies_ns = vec![0.0; group.streams.len() * tiers];
         for (i, s) in group.streams.clone().enumerate() {
             let stream = &phase.streams[s];
-            let mlp = stream.mlp.min(self.machine.fill_buffers);
+            let mlp = misses_in_flight(self.machine, stream);
             let writes_per_read = if stream.reads_per_op > 0.0 {
                 stream.writebacks_per_op / stream.reads_per_op
             } else {

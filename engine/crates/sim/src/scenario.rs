@@ -61,6 +61,12 @@ pub struct Machine {
     /// Time that a thread loses per hint or write-protect fault, a migration in it not counted.
     #[serde(default = "default_hint_fault_ns")]
     pub hint_fault_ns: f64,
+    /// Times of page moves, as a multiple of those that systems declare.
+    #[serde(default = "one")]
+    pub migration_cost: f64,
+    /// Misses in flight by class, where this machine's cores are known to differ.
+    #[serde(default)]
+    pub parallelism: Parallelism,
     /// Tiers, fastest first.
     pub tiers: Vec<TierModel>,
     /// Remarks; carried along, not used.
@@ -71,6 +77,35 @@ pub struct Machine {
 /// Skylake's reorder buffer.
 fn default_window_instructions() -> f64 {
     224.0
+}
+
+/// Demand misses that a core keeps in flight, by class; a class without a figure has the model's.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parallelism {
+    /// Of gathers.
+    #[serde(default)]
+    pub gather: Option<f64>,
+    /// Of independent reads.
+    #[serde(default)]
+    pub random: Option<f64>,
+    /// Of independent updates.
+    #[serde(default)]
+    pub update: Option<f64>,
+}
+
+impl Parallelism {
+    /// The figure of a class.
+    #[must_use]
+    pub fn of(&self, class: AccessClass) -> Option<f64> {
+        match class {
+            AccessClass::Gather => self.gather,
+            AccessClass::Random => self.random,
+            AccessClass::Update => self.update,
+            // One at a time by definition; streams are the prefetcher's.
+            AccessClass::Chase | AccessClass::Stream => None,
+        }
+    }
 }
 
 /// A minor fault on bare metal takes 0.5 to 1.5 us, a hint fault 1 to 2 us with its bookkeeping.

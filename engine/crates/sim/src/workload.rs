@@ -112,8 +112,8 @@ pub struct Stream {
     pub writebacks_per_op: f64,
     /// Retired stores per operation.
     pub stores_per_op: f64,
-    /// Demand misses in flight per core.
-    pub mlp: f64,
+    /// Demand misses in flight per core, where they are not those of its class.
+    pub mlp: Option<f64>,
     /// Share of reads that the prefetcher brings in.
     pub prefetched_share: f64,
     /// Whether reads have already missed the last-level cache.
@@ -586,7 +586,7 @@ fn compile_stream(model: &StreamModel, objects: &[Object], part: &Part) -> Resul
         0.0
     };
     let prefetched_share = model.prefetched_share.unwrap_or(prefetched);
-    let mlp = model.mlp.unwrap_or_else(|| class_mlp(model.class));
+    let mlp = model.mlp.unwrap_or(1.0);
     if !(0.0..=1.0).contains(&prefetched_share) || !(1.0..=64.0).contains(&mlp) {
         return Err(RunError::Workload(format!(
             "stream on '{}': prefetched_share {prefetched_share} must lie in 0 to 1 and mlp {mlp} in 1 to 64",
@@ -607,7 +607,7 @@ fn compile_stream(model: &StreamModel, objects: &[Object], part: &Part) -> Resul
         reads_per_op: model.reads_per_op,
         writebacks_per_op: model.writebacks_per_op,
         stores_per_op: model.stores_per_op,
-        mlp,
+        mlp: model.mlp,
         prefetched_share,
         missed_llc: model.missed_llc,
         llc_hits_per_op: model.llc_hits_per_op,

@@ -8,6 +8,8 @@ use tiertune_workload::kernels::KERNELS;
 use tiertune_workload::parameter::{Default, Kind, Parameter, ParameterError};
 use tiertune_workload::{Kernel, Values};
 
+use crate::measure::{self, Plan};
+
 /// The parameter that is the number of threads at the same time.
 const THREADS: &str = "threads";
 const MOST_THREADS: usize = 4096;
@@ -37,6 +39,8 @@ pub enum Asked {
     },
     /// A run.
     Run(Box<Run>),
+    /// A measurement of the host's memory.
+    Measure(Plan),
 }
 
 /// The whole command line.
@@ -52,7 +56,8 @@ pub fn command() -> Command {
             .after_help("Example: tierload gapbs bc --graph kron --scale 20 --threads 2")
             .subcommand_required(true)
             .arg_required_else_help(true)
-            .subcommand(list),
+            .subcommand(list)
+            .subcommand(measure::arguments::command()),
         |command, family| command.subcommand(family_command(family)),
     )
 }
@@ -153,6 +158,9 @@ pub fn asked(matches: &ArgMatches) -> Result<Asked, String> {
         return Ok(Asked::List {
             json: inner.get_flag("json"),
         });
+    }
+    if family == measure::arguments::MEASURE {
+        return measure::arguments::asked(inner).map(Asked::Measure);
     }
     let Some((name, given)) = inner.subcommand() else {
         return Err(format!("say which kernel of {family}; `tierload list` names them"));

@@ -1,6 +1,7 @@
 //! `tierload`: the workload kernels as a native command, under the names and parameters of workload files.
 
 mod command;
+mod measure;
 mod report;
 
 use std::process::ExitCode;
@@ -15,6 +16,8 @@ use report::Report;
 const WRONG_RESULT: u8 = 1;
 /// Something that the user wrote cannot be run.
 const BAD_INPUT: u8 = 2;
+/// This host cannot do what was asked.
+const UNFIT_HOST: u8 = 3;
 
 fn main() -> ExitCode {
     let matches = match command::command().try_get_matches() {
@@ -33,6 +36,16 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Asked::Run(run)) => execute(&run),
+        Ok(Asked::Measure(plan)) => {
+            report::document(&measure::begin(&plan));
+            match measure::carry_out(&plan, |sample| report::document(&sample)) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(sentence) => {
+                    eprintln!("tierload: {sentence}");
+                    UNFIT_HOST.into()
+                }
+            }
+        }
         Err(sentence) => {
             eprintln!("tierload: {sentence}");
             BAD_INPUT.into()

@@ -147,6 +147,11 @@ pub fn list(kernels: &[Kernel], json: bool) {
     }
 }
 
+/// A document on a line.
+pub fn document(document: &Json) {
+    write(&document.to_string());
+}
+
 /// A value without the quotes of JSON.
 fn plain(value: &Json) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)

@@ -201,7 +201,9 @@ impl Parameter {
                 let value: u64 = digits.parse().map_err(|_| wrong("a whole number"))?;
                 Ok(value.into())
             }
-            Kind::Bytes(..) => size(text).map(Json::from).ok_or_else(|| wrong("a size such as 64MiB")),
+            Kind::Bytes(..) => bytes_of(text)
+                .map(Json::from)
+                .ok_or_else(|| wrong("a size such as 64MiB")),
             Kind::Real(..) => {
                 let value: f64 = text.parse().map_err(|_| wrong("a number"))?;
                 Ok(value.into())
@@ -220,7 +222,8 @@ impl Parameter {
 }
 
 /// Bytes of a size such as `64MiB`, `2GB` or `4096`.
-fn size(text: &str) -> Option<u64> {
+#[must_use]
+pub fn bytes_of(text: &str) -> Option<u64> {
     let split = text
         .find(|letter: char| letter.is_ascii_alphabetic())
         .unwrap_or(text.len());
@@ -462,7 +465,7 @@ mod tests {
             ("2GB", 2_000_000_000),
             ("0.5GiB", 1 << 29),
         ] {
-            assert_eq!(size(text), Some(bytes), "{text}");
+            assert_eq!(bytes_of(text), Some(bytes), "{text}");
         }
         for text in ["", "MiB", "3 apples", "-1GiB", "0.3B", "1e40GiB"] {
             assert_eq!(size(text), None, "{text}");

@@ -1,6 +1,6 @@
 //! Performance counters in the fast mode: what occupancy, stall and offcore counters would read.
 
-use crate::operation::{Operation, independent, unloaded_ns};
+use crate::operation::{Operation, independent, misses_in_flight, unloaded_ns};
 use crate::workload::Phase;
 
 use super::{Fast, Progress};
@@ -45,7 +45,7 @@ impl Fast<'_> {
         let (mut occupancy_ns, mut inserts) = (0.0, 0.0);
         for s in phase.groups[g].streams.clone() {
             let stream = &phase.streams[s];
-            let mlp = stream.mlp.min(machine.fill_buffers);
+            let mlp = misses_in_flight(machine, stream);
             let reads = spent.ops * stream.reads_per_op;
             let demand = reads * progress.miss[s] * (1.0 - stream.prefetched_share);
             let in_flight = needed.in_flight(machine, stream, computing_ns);
