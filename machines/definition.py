@@ -63,6 +63,14 @@ class Tier(Strict):
         yield from _source_mistakes(self.sources, figures)
 
 
+class Parallelism(Strict):
+    """Demand misses that a core of this machine keeps in flight, by class; absent: what the model has."""
+
+    gather: Number | None = Field(default=None, ge=1, le=64, description="of gathers")
+    random: Number | None = Field(default=None, ge=1, le=64, description="of independent random reads")
+    update: Number | None = Field(default=None, ge=1, le=64, description="of independent random updates")
+
+
 class Machine(Strict):
     """A modelled machine; tiers from fastest to slowest."""
 
@@ -92,6 +100,15 @@ class Machine(Strict):
         le=100_000,
         description="time that a thread loses per NUMA hint fault, in ns; a minor fault on bare metal takes"
         " 500 to 1500, a hint fault 1000 to 2000",
+    )
+    migration_cost: Number | None = Field(
+        default=None,
+        ge=0.01,
+        le=100,
+        description="time of page moves, in multiples of what systems declare; absent: 1",
+    )
+    parallelism: Parallelism | None = Field(
+        default=None, description="misses in flight by class; streams with an mlp of their own keep it"
     )
     sources: dict[str, Text] = Field(description="where each figure outside the tiers comes from, in words")
     tiers: list[Tier] = Field(min_length=2, max_length=16, description="memory tiers, fastest first")
@@ -123,7 +140,8 @@ class Machine(Strict):
         """The machine as the engine takes it: plain data, sizes in bytes, without the sources."""
         plain = self.model_dump(mode="json", exclude={"sources": True, "tiers": {"__all__": {"sources"}}})
         assert isinstance(plain, dict)
-        return plain
+        # What is not given is the engine's to say.
+        return {key: value for key, value in plain.items() if value is not None}
 
 
 def load_machine(name_or_path: str, base: Path | None = None) -> Machine:

@@ -11,6 +11,7 @@ import typer
 
 from tiertune import __version__
 from tiertune.tuner.cli import (
+    calibrate,
     campaign,
     catalog,
     doctor,
@@ -78,6 +79,7 @@ app.command()(evaluate.run)
 app.command()(sweep.sweep)
 app.command()(reproduce.reproduce)
 app.command()(recording.record)
+app.command()(calibrate.calibrate)
 app.add_typer(profiles.profile, name="profile")
 app.command("list")(catalog.list_names)
 app.command()(catalog.show)

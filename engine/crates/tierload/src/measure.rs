@@ -1,6 +1,6 @@
 //! Measurements of the memory of this host, from which `tiertune calibrate` makes a machine file.
 //!
-//! Every sample is a window of a tenth of a second, cut into slots of two milliseconds of which only those count in which
+//! Every sample is a window of a tenth of a second, cut into slots of half a millisecond of which only those count in which
 //! all threads had their processors. Windows of different kinds take turns, so that what a shared host does meanwhile
 //! spreads over all of them.
 
@@ -63,6 +63,8 @@ pub struct Plan {
     pub window_s: f64,
     /// Node that the memory is on; absent: where the kernel puts it.
     pub node: Option<u32>,
+    /// A word that every sample carries.
+    pub label: Option<String>,
 }
 
 impl Measure {
@@ -83,6 +85,12 @@ impl Measure {
 /// # Errors
 /// With a sentence where this host does not let the measurement happen.
 pub fn carry_out(plan: &Plan, mut sample: impl FnMut(Json)) -> Result<(), String> {
+    let mut sample = |mut document: Json| {
+        if let Some(label) = &plan.label {
+            document["label"] = label.as_str().into();
+        }
+        sample(document);
+    };
     match &plan.measure {
         Measure::Loaded {
             threads,

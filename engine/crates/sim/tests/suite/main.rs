@@ -12,3 +12,4 @@ mod mechanics;
 mod oracle;
 mod shadows;
 mod support;
+mod uncertain;

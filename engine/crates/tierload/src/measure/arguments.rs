@@ -77,6 +77,11 @@ fn common(name: &'static str, about: &'static str) -> Command {
         .arg(option("samples", "COUNT", "samples of each kind").default_value("10"))
         .arg(option("window-s", "SECONDS", "length of a sample").default_value("0.1"))
         .arg(option(
+            "label",
+            "WORD",
+            "a word that every sample carries, to tell runs apart",
+        ))
+        .arg(option(
             "node",
             "NODE",
             "node that the memory is on [default: as the kernel decides]",
@@ -131,6 +136,7 @@ pub fn asked(matches: &ArgMatches) -> Result<Plan, String> {
         samples: one("samples", text("samples"), 1, 100_000, "1 to 100000 samples")?,
         window_s: one("window-s", text("window-s"), 0.001, 60.0, "from 0.001 to 60 seconds")?,
         node,
+        label: given.get_one::<String>("label").cloned(),
     })
 }
 
@@ -138,10 +144,13 @@ fn shares(text: &str) -> Result<Vec<f64>, String> {
     list("write-shares", text, 0.0, 1.0, "shares from 0 to 1")
 }
 
-fn list<T: FromStr + PartialOrd>(option: &str, text: &str, least: T, most: T, what: &str) -> Result<Vec<T>, String>
-where
-    T: Copy,
-{
+fn list<T: FromStr + PartialOrd + Copy>(
+    option: &str,
+    text: &str,
+    least: T,
+    most: T,
+    what: &str,
+) -> Result<Vec<T>, String> {
     text.split(',')
         .map(|one_text| one(option, one_text, least, most, what))
         .collect()

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
-use tiertune_policy::CounterRng;
+use tiertune_workload::kernels::prelude::CounterRng;
 
 use super::host::{pin, processor_s, processors};
 use super::{LINE_BYTES, Plan, Region};
@@ -16,11 +16,17 @@ const BURST_LINES: usize = 64;
 /// After so many lines those that are written repeat.
 const PATTERN: usize = 128;
 /// Hops between two looks at the clock, tens of microseconds.
-const BLOCK_HOPS: u64 = 256;
+const BLOCK_HOPS: u64 = 128;
 /// Shorter than the turns that threads get on a shared host, and long beside a block.
-const SLOT_NS: f64 = 2e6;
+const SLOT_NS: f64 = 5e5;
 /// A slot counts in which every thread had its processor for this share of it.
-const ON_CORE: f64 = 0.95;
+const ON_CORE: f64 = 0.9;
+/// Counts and time are read within this.
+const AT_ONCE: Duration = Duration::from_micros(20);
+/// A window goes on until it has so many of these …
+const ENOUGH_SLOTS: u64 = 12;
+/// … but for at most so many times its length.
+const MOST_WINDOWS: f64 = 10.0;
 /// Load comes up, and caches forget what they held, for this share of a window before it begins.
 const WARM_SHARE: f64 = 0.2;
 /// Random-number domain of the cycle.
@@ -58,9 +64,7 @@ fn stream(buffer: &mut [u64], how: Stream, moved: &Moved, stop: &AtomicBool, mut
                 break 'all;
             }
             if how.write_share == 0.0 {
-                for line in burst.chunks_exact(WORDS) {
-                    sum = sum.wrapping_add(line[0]);
-                }
+                sum = burst.iter().fold(sum, |sum, word| sum.wrapping_add(*word));
             } else {
                 for (line, write) in burst.chunks_exact_mut(WORDS).zip(pattern.iter().cycle()) {
                     sum = sum.wrapping_add(line[0]);
@@ -120,6 +124,8 @@ struct Seen {
 /// On a shared host a slot is shorter than the turns that threads get, so that some slots are undisturbed.
 struct Slots<'a> {
     moved: &'a [Moved],
+    /// How many of the slots were undisturbed, for those who wait for enough.
+    undisturbed: &'a AtomicU64,
     begun: Instant,
     processor_s: f64,
     hops: u64,
@@ -128,9 +134,10 @@ struct Slots<'a> {
 }
 
 impl<'a> Slots<'a> {
-    fn new(moved: &'a [Moved]) -> Self {
+    fn new(moved: &'a [Moved], undisturbed: &'a AtomicU64) -> Self {
         let mut slots = Self {
             moved,
+            undisturbed,
             begun: Instant::now(),
             processor_s: 0.0,
             hops: 0,
@@ -148,46 +155,67 @@ impl<'a> Slots<'a> {
 
     fn begin(&mut self) {
         self.hops = 0;
-        self.before = self.look();
-        self.processor_s = processor_s();
-        self.begun = Instant::now();
+        // A look that takes long was interrupted: counts and time would not be of one moment.
+        loop {
+            let asked = Instant::now();
+            self.before = self.look();
+            self.processor_s = processor_s();
+            self.begun = Instant::now();
+            if self.begun - asked < AT_ONCE {
+                return;
+            }
+        }
     }
 
     /// Counts hops; closes the slot when it is over.
     fn tick(&mut self, hops: u64) {
         self.hops += hops;
-        let wall_ns = self.begun.elapsed().as_nanos() as f64;
+        let asked = Instant::now();
+        let wall_ns = (asked - self.begun).as_nanos() as f64;
         if wall_ns < SLOT_NS {
             return;
         }
         let (spent_ns, after) = (1e9 * (processor_s() - self.processor_s), self.look());
+        let at_once = asked.elapsed() < AT_ONCE;
         let pairs = || self.before.iter().zip(&after);
         let lines: u64 = pairs().map(|(a, b)| b.0 - a.0).sum();
         let shares = pairs().map(|(a, b)| (b.1 - a.1) as f64 / wall_ns);
+        let on_core = if at_once {
+            shares.fold((spent_ns / wall_ns).min(1.0), f64::min)
+        } else {
+            0.0
+        };
+        self.undisturbed.fetch_add(u64::from(on_core >= ON_CORE), Relaxed);
         self.seen.push(Seen {
             latency_ns: spent_ns / self.hops as f64,
             lines_per_ns: lines as f64 / wall_ns,
-            on_core: shares.fold((spent_ns / wall_ns).min(1.0), f64::min),
+            on_core,
         });
         self.begin();
     }
 }
 
-/// Chases, if there is a buffer and a place in it, beside streams, for the length of a window.
+/// Chases, if there is a buffer and a place in it, beside streams, for the length of a window; longer where too
+/// few of its slots are undisturbed.
 fn window(chased: Option<(&[u64], &mut u64)>, streamed: &mut [Region], how: Stream, window_s: f64) -> Vec<Seen> {
     let pins = processors();
     let stop = AtomicBool::new(false);
     let moved: Vec<Moved> = streamed.iter().map(|_| Moved::default()).collect();
     let first = usize::from(chased.is_some());
     let warm = Duration::from_secs_f64(window_s * WARM_SHARE);
-    let length = Duration::from_secs_f64(window_s);
+    let undisturbed = AtomicU64::new(0);
+    let begun = Instant::now();
+    let goes_on = || {
+        let (enough, past) = (undisturbed.load(Relaxed) >= ENOUGH_SLOTS, begun.elapsed().as_secs_f64());
+        past < window_s * (1.0 + WARM_SHARE) || !enough && past < window_s * MOST_WINDOWS
+    };
     std::thread::scope(|scope| {
         let mut streams = Vec::new();
         for (number, buffer) in streamed.iter_mut().enumerate() {
-            let (stop, pins, moved) = (&stop, &pins, &moved);
+            let (stop, pins, moved, undisturbed) = (&stop, &pins, &moved, &undisturbed);
             streams.push(scope.spawn(move || {
                 pin(number + first, pins);
-                let mut slots = Slots::new(moved);
+                let mut slots = Slots::new(moved, undisturbed);
                 // Without a chase, the first of the streams keeps the slots.
                 let keeps = number == 0 && first == 0;
                 let begun = Instant::now();
@@ -203,15 +231,15 @@ fn window(chased: Option<(&[u64], &mut u64)>, streamed: &mut [Region], how: Stre
         }
         // The chase has a thread of its own, too, so that pinning it leaves the caller free.
         let seen = if let Some((buffer, at)) = chased {
-            let (pins, moved) = (&pins, &moved);
+            let (pins, moved, undisturbed, goes_on) = (&pins, &moved, &undisturbed, &goes_on);
             let follower = scope.spawn(move || {
                 pin(0, pins);
                 let begun = Instant::now();
                 while begun.elapsed() < warm {
                     *at = chase(buffer, *at, BLOCK_HOPS);
                 }
-                let mut slots = Slots::new(moved);
-                while begun.elapsed() < warm + length {
+                let mut slots = Slots::new(moved, undisturbed);
+                while goes_on() {
                     *at = chase(buffer, *at, BLOCK_HOPS);
                     slots.tick(BLOCK_HOPS);
                 }
@@ -219,7 +247,9 @@ fn window(chased: Option<(&[u64], &mut u64)>, streamed: &mut [Region], how: Stre
             });
             follower.join().unwrap_or_default()
         } else {
-            std::thread::sleep(warm + length);
+            while goes_on() {
+                std::thread::sleep(Duration::from_secs_f64(window_s / 10.0));
+            }
             Vec::new()
         };
         stop.store(true, Relaxed);

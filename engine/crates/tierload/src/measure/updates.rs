@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::time::Instant;
 
 use serde_json::{Value as Json, json};
-use tiertune_policy::CounterRng;
+use tiertune_workload::kernels::prelude::CounterRng;
 
 use super::host::{pin, processor_s, processors};
 use super::loaded::{chase, cycle};

@@ -1,9 +1,7 @@
 //! Figures of a machine that the model takes as its own unless told otherwise: cost of moves, misses in flight.
 
-mod support;
-
+use crate::support::{MIB, compile, request};
 use serde_json::{Value, json};
-use support::{MIB, compile, request};
 use tiertune_sim::run;
 use tiertune_sim::scenario::Mode;
 
