@@ -21,6 +21,7 @@ from tiertune.tuner.cli import (
     reproduce,
     results,
     schema,
+    sensitivity,
     sweep,
 )
 
@@ -78,6 +79,7 @@ app.command()(campaign.resume)
 app.command()(evaluate.run)
 app.command()(sweep.sweep)
 app.command()(reproduce.reproduce)
+app.command()(sensitivity.sensitivity)
 app.command()(recording.record)
 app.command()(calibrate.calibrate)
 app.add_typer(profiles.profile, name="profile")

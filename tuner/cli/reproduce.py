@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from tiertune.tuner.cli.options import RESULTS, Json, Results
 if TYPE_CHECKING:
     from tiertune.tuner.claims.definition import Claim
     from tiertune.tuner.claims.verdict import Judged
+    from tiertune.tuner.sweep.row import PlannedRow
 
 
 @guarded
@@ -23,6 +24,10 @@ def reproduce(
     ] = "public",
     paper: Annotated[str | None, typer.Option(help="Only the claims of this paper.")] = None,
     claim_id: Annotated[str | None, typer.Option("--id", help="Only this claim.")] = None,
+    perturb: Annotated[
+        bool,
+        typer.Option("--perturb", help="Also with other seeds, sizes and ratios: do verdicts stay?"),
+    ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what was measured before.")] = False,
     jobs: Annotated[
         int | None, typer.Option(min=1, max=256, help="Runs at a time; one for each core by default.")
@@ -56,6 +61,7 @@ def reproduce(
     from tiertune.tuner.sweep.measurement import measure
     from tiertune.tuner.sweep.progress import watching
 
+    jobs = jobs or len(os.sched_getaffinity(0))
     loaded = load_claims(claims)
     for option, given, known in (
         ("--paper", paper, {claim.paper for claim in loaded.claims}),
@@ -74,7 +80,7 @@ def reproduce(
             found = measure(
                 [plan for rows in plans.values() for plan in rows],
                 results,
-                jobs=jobs or len(os.sched_getaffinity(0)),
+                jobs=jobs,
                 fresh=fresh,
                 timelines=False,
                 notify=notify,
@@ -86,7 +92,11 @@ def reproduce(
         raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
     groups = {name: groups_of(measured_rows(rows, found, [])) for name, rows in plans.items()}
     judged = [judge(claim, groups.get(claim.id, [])) for claim in chosen]
-    document = {"claims": loaded.name, "score": score(judged), "rows": [entry.document() for entry in judged]}
+    document: dict[str, Any] = {
+        "claims": loaded.name,
+        "score": score(judged),
+        "rows": [entry.document() for entry in judged],
+    }
     # What is about some of the claims goes beside what is about all of them, not in its place.
     name = "-".join([loaded.name, *(str(part).lower() for part in (paper, claim_id) if part)])
     paths = {
@@ -97,10 +107,94 @@ def reproduce(
     for path, text in paths.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text)
+    if perturb:
+        perturbed = _perturbed(judged, plans, results, jobs, fresh)
+        document["perturbed"] = perturbed
+        path = results / "claims" / f"{name}-perturbed.json"
+        write_whole(path, json.dumps(perturbed, indent=2, ensure_ascii=False) + "\n")
+        paths[path] = ""
     if as_json:
         print_json(document)
     else:
         _print(judged, list(paths))
+        if perturb:
+            _print_perturbed(perturbed)
+
+
+def _perturbed(
+    judged: Sequence[Judged], plans: dict[str, list[PlannedRow]], results: Path, jobs: int, fresh: bool
+) -> list[dict[str, Any]]:
+    """Every claim that has a verdict, judged again on rows that are a little off."""
+    from tiertune.tuner.claims.perturbation import (
+        PERTURBATIONS,
+        Perturbed,
+        UnchangeableError,
+        planned,
+        rejudged,
+    )
+    from tiertune.tuner.cli.output import console
+    from tiertune.tuner.sweep.measurement import measure
+    from tiertune.tuner.sweep.progress import watching
+
+    subjects = [entry for entry in judged if entry.verdict != "not-checkable"]
+    changed: dict[tuple[str, str], list[PlannedRow]] = {}
+    ended: dict[tuple[str, str], Perturbed] = {}
+    for entry in subjects:
+        for one in PERTURBATIONS:
+            key = (entry.claim.id, one.name)
+            try:
+                changed[key] = planned(plans[entry.claim.id], one)
+            except UnchangeableError as error:
+                ended[key] = Perturbed(one, None, str(error))
+    with watching(console(stderr=True)) as (listener, notify):
+        found = measure(
+            [row for rows in changed.values() for row in rows],
+            results,
+            jobs=jobs,
+            fresh=fresh,
+            timelines=False,
+            notify=notify,
+            listener=listener,
+        )
+    documents = []
+    for entry in subjects:
+        for one in PERTURBATIONS:
+            key = (entry.claim.id, one.name)
+            if key in changed:
+                ended[key] = rejudged(entry.claim, changed[key], one, found)
+        told = [ended[entry.claim.id, one.name].document(entry) for one in PERTURBATIONS]
+        stays = all(item["stays"] is not False for item in told)
+        documents.append(
+            {"id": entry.claim.id, "verdict": str(entry.verdict), "stays": stays, "perturbations": told}
+        )
+    return documents
+
+
+def _print_perturbed(documents: Sequence[dict[str, Any]]) -> None:
+    from tiertune.tuner.cli.output import console, print_table
+
+    if not documents:
+        return
+    names = [item["perturbation"] for item in documents[0]["perturbations"]]
+    print_table(
+        ["claim", "verdict", *names],
+        [
+            [
+                document["id"],
+                document["verdict"],
+                *(item["verdict"] or "not possible" for item in document["perturbations"]),
+            ]
+            for document in documents
+        ],
+    )
+    out = console()
+    for document in documents:
+        for item in document["perturbations"]:
+            if item["stays"] is not True:
+                why = item["reason"] or item["measured"]
+                out.print(f"{document['id']} {item['perturbation']}: {why}", markup=False)
+    staying = sum(document["stays"] for document in documents)
+    out.print(f"verdicts that stay under every perturbation: {staying} of {len(documents)}", markup=False)
 
 
 def _print(judged: Sequence[Judged], paths: Sequence[Path]) -> None:

@@ -62,7 +62,7 @@ def sweep(
     loaded = load_sweep(file)
     table = _table(loaded, by, across, show)
     if seeds is not None:
-        loaded = _with_seeds(loaded, seeds)
+        loaded = with_seeds(loaded, seeds)
     plans = rows_of(loaded, results)
     if not plans:
         raise InputError(f"sweep {loaded.name}: the matrix is empty: no config is for any of its systems")
@@ -254,7 +254,8 @@ def _choices(option: str, text: str, known: Sequence[str], free: str = "\0") -> 
     return names
 
 
-def _with_seeds(loaded: Sweep, text: str) -> Sweep:
+def with_seeds(loaded: Sweep, text: str) -> Sweep:
+    """The sweep with other seeds; raises `InputError`."""
     from tiertune.tuner.cli.evaluate import parse_seeds
 
     seeds = parse_seeds(text)

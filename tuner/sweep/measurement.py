@@ -24,12 +24,12 @@ class Progress:
     failed: int
 
 
-def runs_of(plans: Sequence[PlannedRow]) -> list[Run]:
-    """Every run that the rows need, baselines of their slowdowns included, each once."""
+def runs_of(plans: Sequence[PlannedRow], baselines: bool = True) -> list[Run]:
+    """Every run that the rows need, with the baselines of slowdowns unless told otherwise, each once."""
     wanted: dict[str, Run] = {}
     for plan in plans:
         if plan.run is not None:
-            for run in (plan.run, plan.run.baseline()):
+            for run in (plan.run, plan.run.baseline()) if baselines else (plan.run,):
                 wanted.setdefault(run.key, run)
     return list(wanted.values())
 
@@ -43,13 +43,14 @@ def measure(
     timelines: bool,
     notify: Notify,
     listener: Callable[[Progress], None],
+    baselines: bool = True,
 ) -> dict[str, Result]:
     """Results by key of the run. Each is cached as soon as it is there, so that Ctrl-C loses none.
 
     With `fresh` everything is measured again and replaces what was cached; with `timelines` results have
     their time series.
     """
-    runs = runs_of(plans)
+    runs = runs_of(plans, baselines)
     with Cache(cache_path(results)) as cache:
         found = {} if fresh else cache.read([run.key for run in runs], timelines)
         cached, failed = len(found), 0

@@ -468,7 +468,7 @@ mod tests {
             assert_eq!(bytes_of(text), Some(bytes), "{text}");
         }
         for text in ["", "MiB", "3 apples", "-1GiB", "0.3B", "1e40GiB"] {
-            assert_eq!(size(text), None, "{text}");
+            assert_eq!(bytes_of(text), None, "{text}");
         }
     }
 

@@ -4,6 +4,7 @@ use crate::support::{MIB, compile, hot_set, machine, request};
 use serde_json::{Value, json};
 use tiertune_policy::Config;
 use tiertune_policy::registry::{PAGE_2M, PAGE_4K};
+use tiertune_sim::operation::misses_in_flight;
 use tiertune_sim::scenario::{Machine, Mode};
 use tiertune_sim::{RunResult, Workload, run_many};
 use tiertune_workload::{AccessClass, CarrySpec, RecordRequest};
@@ -123,7 +124,7 @@ fn at_rest(workload: &Workload) -> f64 {
             for stream in &phase.streams[group.streams.clone()] {
                 let demand = ops * (1.0 - stream.prefetched_share);
                 let (misses, hits) = (demand * stream.reads_per_op, demand * stream.llc_hits_per_op);
-                let most = stream.mlp.min(machine.fill_buffers);
+                let most = misses_in_flight(&machine, stream);
                 let in_flight = match stream.class {
                     AccessClass::Chase | AccessClass::Stream => most,
                     _ => most.min(in_window),

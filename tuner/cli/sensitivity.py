@@ -1,0 +1,218 @@
+"""`sensitivity`: whether a conclusion stays over what the model does not know for sure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiertune.tuner.cli.failures import guarded, was_interrupted
+from tiertune.tuner.cli.options import RESULTS, Json, Results
+
+if TYPE_CHECKING:
+    from tiertune.tuner.sensitivity.conclusion import Conclusion
+    from tiertune.tuner.sensitivity.parameters import Sample, Uncertain
+    from tiertune.tuner.sensitivity.study import SceneStudy
+
+TOGETHER = 16
+MOST_REASONS = 5
+
+
+@guarded
+def sensitivity(
+    source: Annotated[
+        str | None, typer.Argument(metavar="SWEEP|CAMPAIGN", help="A sweep, or a campaign that was run.")
+    ] = None,
+    claim: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="'A beats B', 'A/CONFIG beats B by 5 % on WORKLOAD'.")
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option("--parameters", metavar="NAMES", help="Vary only these: see --list.")
+    ] = None,
+    together: Annotated[
+        int, typer.Option(min=0, max=10_000, help="Models in which all parameters vary at once.")
+    ] = TOGETHER,
+    seeds: Annotated[str | None, typer.Option(help="Seeds in place of the sweep's: 1, 1-5 or 1,7,9.")] = None,
+    list_parameters: Annotated[
+        bool, typer.Option("--list", help="Print the parameters with ranges and sources.")
+    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what was measured before.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Runs at a time; one for each core by default.")
+    ] = None,
+    results: Results = RESULTS,
+    as_json: Json = False,
+) -> None:
+    """Vary what the model is unsure of and say whether a conclusion stays.
+
+    Each parameter alone at both ends of its range, then all at once (a Latin
+    hypercube). Robust: the conclusion holds in every model; mostly robust: in
+    90 %. What was measured before is read back; Ctrl-C loses nothing.
+
+    \b
+    Examples:
+      tiertune sensitivity co-runners --claim "notier beats all-slow"
+      tiertune sensitivity demo
+      tiertune sensitivity --list
+    """
+    import os
+
+    from tiertune.files import InputError
+    from tiertune.tuner.cli.output import console, print_json
+    from tiertune.tuner.sensitivity.conclusion import read_conclusion, scenes_of
+    from tiertune.tuner.sensitivity.parameters import PARAMETERS, samples_of
+    from tiertune.tuner.sensitivity.source import sweep_of
+    from tiertune.tuner.sensitivity.study import run_study
+    from tiertune.tuner.sweep.matrix import rows_of
+    from tiertune.tuner.sweep.progress import watching
+
+    if list_parameters:
+        _list(PARAMETERS, as_json)
+        return
+    if source is None:
+        raise InputError("name a sweep or a campaign: tiertune sensitivity co-runners --claim 'A beats B'")
+    parameters = _chosen(PARAMETERS, only)
+    sweep, usual = sweep_of(source, results)
+    if claim is None and usual is None:
+        raise InputError("--claim is missing: what is to be held to, such as 'hemem beats notier'")
+    conclusion = read_conclusion(claim or usual or "")
+    if seeds is not None:
+        from tiertune.tuner.cli.sweep import with_seeds
+
+        sweep = with_seeds(sweep, seeds)
+    scenes = scenes_of(conclusion, rows_of(sweep, results))
+    samples = samples_of(parameters, together)
+    try:
+        with watching(console(stderr=True)) as (listener, notify):
+            studies = run_study(
+                conclusion,
+                scenes,
+                samples,
+                parameters,
+                results,
+                jobs=jobs or len(os.sched_getaffinity(0)),
+                fresh=fresh,
+                notify=notify,
+                listener=listener,
+            )
+    except BaseException as error:
+        if not was_interrupted(error):
+            raise
+        raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
+    document, paths = _write(source, conclusion, parameters, samples, studies, results)
+    if as_json:
+        print_json({**document, "files": [str(path) for path in paths]})
+    else:
+        _print(conclusion, studies, paths)
+
+
+def _chosen(parameters: Sequence[Uncertain], only: str | None) -> list[Uncertain]:
+    from tiertune.files import InputError
+    from tiertune.nearest import nearest
+
+    if only is None:
+        return list(parameters)
+    known = {parameter.name: parameter for parameter in parameters}
+    chosen = []
+    for name in dict.fromkeys(text.strip() for text in only.split(",")):
+        if name not in known:
+            raise InputError(f"--parameters: there is no '{name}'; did you mean '{nearest(name, known)}'?")
+        chosen.append(known[name])
+    return chosen
+
+
+def _list(parameters: Sequence[Uncertain], as_json: bool) -> None:
+    from tiertune.tuner.cli.output import print_json, print_table
+
+    if as_json:
+        fields = ("name", "unit", "meaning", "low", "high", "source")
+        print_json([{name: getattr(parameter, name) for name in fields} for parameter in parameters])
+        return
+    print_table(
+        ["parameter", "range", "what it is, and where the range comes from"],
+        [
+            (one.name, f"{one.low:g} to {one.high:g} {one.unit}", f"{one.meaning}\n{one.source}")
+            for one in parameters
+        ],
+    )
+
+
+def _write(
+    source: str,
+    conclusion: Conclusion,
+    parameters: Sequence[Uncertain],
+    samples: Sequence[Sample],
+    studies: Sequence[SceneStudy],
+    results: Path,
+) -> tuple[dict[str, object], list[Path]]:
+    import json
+    import re
+
+    from tiertune.tuner.report.files import write_whole
+    from tiertune.tuner.sensitivity.picture import tornado
+    from tiertune.tuner.sensitivity.study import overall
+
+    def plain(text: str) -> str:
+        return re.sub(r"[^a-z0-9.+]+", "-", text.lower()).strip("-")
+
+    folder = results / "sensitivity" / plain(Path(source).stem) / plain(conclusion.text)
+    folder.mkdir(parents=True, exist_ok=True)
+    document: dict[str, object] = {
+        "source": source,
+        "claim": conclusion.text,
+        "verdict": str(overall(studies)),
+        "parameters": [
+            {"name": one.name, "low": one.low, "high": one.high, "unit": one.unit, "source": one.source}
+            for one in parameters
+        ],
+        "models": [{"kind": one.kind, "name": one.name, "values": dict(one.values)} for one in samples],
+        "scenes": [study.document() for study in studies],
+    }
+    paths = [folder / "sensitivity.json"]
+    write_whole(paths[0], json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    for study in studies:
+        path = folder / f"tornado-{plain(study.name)}.svg"
+        write_whole(path, tornado(study, conclusion.text, conclusion.by_pct))
+        paths.append(path)
+    return document, paths
+
+
+def _print(conclusion: Conclusion, studies: Sequence[SceneStudy], paths: Sequence[Path]) -> None:
+    from tiertune.tuner.cli.output import console, print_table
+    from tiertune.tuner.sensitivity.study import overall
+
+    out = console()
+    for study in studies:
+        out.print(f"{study.name}: lead {_pct(study.nominal_pct)} as the machine file says", markup=False)
+        print_table(
+            ["parameter", "low", "lead", "high", "lead at high"],
+            [
+                (
+                    swing.parameter.name,
+                    f"{swing.parameter.low:g}",
+                    _pct(swing.low_pct),
+                    f"{swing.parameter.high:g}",
+                    _pct(swing.high_pct),
+                )
+                for swing in study.swings
+            ],
+            ["low", "lead", "high", "lead at high"],
+        )
+        known = sorted(lead for lead in study.together_pct if lead is not None)
+        if known:
+            middle = known[len(known) // 2]
+            span = f"{_pct(known[0])} to {_pct(known[-1])}, median {_pct(middle)}"
+            out.print(f"all together: {span} ({len(known)} models)", markup=False)
+        for error in study.errors[:MOST_REASONS]:
+            out.print(error, markup=False)
+        out.print(f"{study.verdict}: holds in {study.holding} of {study.measured} models", markup=False)
+        out.print()
+    out.print(f"{conclusion.text}: {overall(studies)}", markup=False)
+    for path in paths:
+        out.print(str(path), markup=False, soft_wrap=True)
+
+
+def _pct(lead: float | None) -> str:
+    return "failed" if lead is None else f"{lead:+.1f} %"

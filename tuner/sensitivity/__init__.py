@@ -1,0 +1,1 @@
+"""Whether a conclusion stays over what the model does not know for sure: `tiertune sensitivity`."""

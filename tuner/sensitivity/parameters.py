@@ -1,0 +1,166 @@
+"""The uncertain parameters of the model: range and source of each, declared here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tiertune.machines.definition import Machine
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Uncertain:
+    """A parameter, what it could be as well, and how a machine file takes it. Ranges are in `unit`."""
+
+    name: str
+    unit: str
+    meaning: str
+    low: float
+    high: float
+    source: str
+    put: Callable[[Document, float], None]
+
+    def at(self, share: float) -> float:
+        """The value at a share of the range, 0 to 1; ratios are even, since all of these are scales."""
+        return float(self.low * (self.high / self.low) ** share)
+
+
+def _figure(key: str) -> Callable[[Document, float], None]:
+    def put(machine: Document, value: float) -> None:
+        machine[key] = value
+
+    return put
+
+
+def _of_class(name: str) -> Callable[[Document, float], None]:
+    def put(machine: Document, value: float) -> None:
+        machine["parallelism"] = {**(machine.get("parallelism") or {}), name: value}
+
+    return put
+
+
+def _curves(machine: Document, power: float) -> None:
+    """Every curve's multiples to a power: 1 leaves them, 0.5 halves the rise in the logarithm."""
+    for tier in machine["tiers"]:
+        tier["curve"] = [(place, min(multiple**power, 100.0)) for place, multiple in tier["curve"]]
+
+
+PARAMETERS = (
+    Uncertain(
+        "migration_cost",
+        "times what systems declare",
+        "time of a page's move, fixed part and copy",
+        0.5,
+        2.0,
+        "12 us for 4 KiB in all (Soar/Alto, section 5.1), 3 to 5 us for remapping alone (as Nomad's is taken"
+        " to cost), twice that under lock contention: a factor of two both ways is our judgement",
+        _figure("migration_cost"),
+    ),
+    Uncertain(
+        "parallelism_random",
+        "misses in flight",
+        "independent random reads that overlap",
+        4.0,
+        12.0,
+        "4 to 6 in the literature on GUPS; 9 to 11 measured by tiertune calibrate; at most 12 fill buffers",
+        _of_class("random"),
+    ),
+    Uncertain(
+        "parallelism_update",
+        "misses in flight",
+        "independent random updates that overlap",
+        4.0,
+        12.0,
+        "as parallelism_random; stores drain through the same fill buffers",
+        _of_class("update"),
+    ),
+    Uncertain(
+        "parallelism_gather",
+        "misses in flight",
+        "reads of a graph's neighbours that overlap",
+        2.5,
+        6.0,
+        "3 to 5 in the literature on graph kernels, branches between them; a margin of a fifth both ways",
+        _of_class("gather"),
+    ),
+    Uncertain(
+        "curve_shape",
+        "power of the multiples",
+        "how steeply latency rises with load",
+        0.5,
+        1.5,
+        "public Mess curves at 85 % of peak: 1.12 (a CXL device), 1.33 (UPI), 1.49 (DDR5), 1.75 (DDR4)",
+        _curves,
+    ),
+    Uncertain(
+        "sample_assist_ns",
+        "ns",
+        "time that a hardware sample takes the sampled thread",
+        100.0,
+        500.0,
+        "200 to 300 ns published (Akiyama and Hirofuchi), without what it does to caches: a factor of two",
+        _figure("sample_assist_ns"),
+    ),
+    Uncertain(
+        "hint_fault_ns",
+        "ns",
+        "time that a hint fault takes the faulting thread",
+        500.0,
+        3000.0,
+        "a minor fault takes 500 to 1500 ns on bare metal, a hint fault 1000 to 2000, more when virtualised",
+        _figure("hint_fault_ns"),
+    ),
+    Uncertain(
+        "window_instructions",
+        "instructions",
+        "reorder buffer, behind which computing overlaps with misses",
+        97.0,
+        512.0,
+        "vendors' figures: 224 Skylake, 352 Ice Lake, 512 Sapphire Rapids; 97 is Skylake's scheduler, the"
+        " least that could be meant",
+        _figure("window_instructions"),
+    ),
+)
+
+
+def changed_machine(machine: Machine, values: Mapping[str, float]) -> Machine:
+    """`machine` with parameters at these values, checked like a file."""
+    document = machine.model_dump(mode="json", exclude_unset=True)
+    for parameter in PARAMETERS:
+        if parameter.name in values:
+            parameter.put(document, values[parameter.name])
+    # A figure that the file left to its default needs a source when it is given.
+    sources = document["sources"]
+    for name in values.keys() & {"window_instructions"}:
+        sources.setdefault(name, "varied by tiertune sensitivity")
+    return Machine.model_validate(document)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One model that is tried: `values` differ from the machine file's own; none do at the nominal one."""
+
+    kind: str
+    """nominal, low, high (one parameter) or together (all of them)."""
+    name: str
+    values: Mapping[str, float]
+
+
+def samples_of(parameters: Sequence[Uncertain], together: int, seed: int = 1) -> list[Sample]:
+    """The nominal model, every parameter at both ends alone, and a Latin hypercube of all of them."""
+    found = [Sample("nominal", "nominal", {})]
+    for parameter in parameters:
+        found.append(Sample("low", parameter.name, {parameter.name: parameter.low}))
+        found.append(Sample("high", parameter.name, {parameter.name: parameter.high}))
+    if together:
+        from scipy.stats import qmc
+
+        points = qmc.LatinHypercube(len(parameters), seed=seed).random(together)
+        for number, point in enumerate(points):
+            shares = zip(parameters, point, strict=True)
+            values = {parameter.name: parameter.at(float(share)) for parameter, share in shares}
+            found.append(Sample("together", f"together-{number}", values))
+    return found

@@ -1,0 +1,74 @@
+"""What a conclusion is read off: a sweep, or a campaign whose winners stand against their defaults."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tiertune.files import InputError
+from tiertune.machines.definition import Machine
+from tiertune.tuner.journal import Journal
+from tiertune.tuner.sweep.axes import ConfigEntry, Contention, Part, Traffic
+from tiertune.tuner.sweep.definition import Sweep, load_sweep
+from tiertune.workloads.definition import Workload
+
+TUNED = "tuned"
+DEFAULT = "default"
+SEEDS = (1, 2, 3)
+
+
+def sweep_of(name: str, results: Path) -> tuple[Sweep, str | None]:
+    """The sweep of a name, and for a campaign the claim that its winner beats the default.
+
+    Sweeps come first, then campaigns of the results folder. Raises `InputError`.
+    """
+    journal = results / name / "journal.sqlite"
+    try:
+        return load_sweep(name), None
+    except InputError:
+        if not journal.is_file():
+            raise
+    return _of_campaign(name, journal)
+
+
+def _of_campaign(name: str, path: Path) -> tuple[Sweep, str | None]:
+    parts, systems = [], []
+    workloads, machines = {}, {}
+    with Journal(path, writer=False) as journal:
+        for key, cell in journal.claimed().document["cells"].items():
+            rows = journal.rows(key, "search")
+            if not rows:
+                continue
+            trial = rows[0].trial
+            scenario = trial.scenario
+            workload, machine = (
+                Workload.model_validate(cell["workload"]),
+                Machine.model_validate(cell["machine"]),
+            )
+            workloads[workload.name], machines[machine.name] = workload, machine
+            systems.append(trial.system)
+            traffic = [
+                Traffic(tier=one.tier, read_gbps=one.read_gbps, write_gbps=one.write_gbps)
+                for one in scenario.contention
+            ]
+            level = Contention(name="contention", traffic=traffic)
+            parts.append(
+                Part(
+                    name=re.sub(r"[^a-z0-9]+", "-", key.lower()).strip("-"),
+                    systems=[trial.system],
+                    configs=[ConfigEntry(name=DEFAULT), ConfigEntry(name=TUNED, campaign=name, cell=key)],
+                    workloads=[workload.name],
+                    machines=[machine.name],
+                    ratios=[scenario.ratio],
+                    threads=[scenario.threads] if scenario.threads else None,
+                    contention=[level] if traffic else None,
+                    page_sizes=[scenario.page_bytes],
+                )
+            )
+    if not parts:
+        raise InputError(f"{path}: the campaign has no trials yet; run it first: tiertune tune {name}")
+    sweep = Sweep(name=name, parts=parts, seeds=list(SEEDS), noise="paired")
+    sweep._workloads, sweep._machines = workloads, machines
+    first = systems[0]
+    claim = f"{first}/{TUNED} beats {first}/{DEFAULT}" if len(set(systems)) == 1 else None
+    return sweep, claim
