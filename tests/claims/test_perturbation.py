@@ -14,7 +14,9 @@ from tiertune.workloads.definition import load_workload
 
 
 @pytest.mark.parametrize("factor", [0.8, 1.2])
-@pytest.mark.parametrize("name", ["seq-chase", "gups", "ycsb-a", "tpcc", "btree", "npb-ft", "bwaves", "masim-stairs"])
+@pytest.mark.parametrize(
+    "name", ["seq-chase", "gups", "ycsb-a", "tpcc", "btree", "npb-ft", "bwaves", "masim-stairs"]
+)
 def test_footprints_are_changed_by_so_much(name: str, factor: float) -> None:
     workload = load_workload(name)
     other = resized(workload, factor)
@@ -59,7 +61,12 @@ claims:
     path.write_text(claim.replace("LEAST", f"{middle}").replace("MOST", "1"))
     (narrow,) = json.loads(tiertune(*common).stdout)["perturbed"]
     told = {one["perturbation"]: one["verdict"] for one in narrow["perturbations"]}
-    assert (narrow["verdict"], told["ratio-20"], told["ratio+25"], narrow["stays"]) == ("met", "missed", "met", False)
+    assert (narrow["verdict"], told["ratio-20"], told["ratio+25"], narrow["stays"]) == (
+        "met",
+        "missed",
+        "met",
+        False,
+    )
 
 
 def test_claims_without_a_verdict_are_left_out(tmp_path: Path) -> None:

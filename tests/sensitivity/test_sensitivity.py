@@ -41,7 +41,11 @@ def test_every_parameter_changes_the_machine_and_has_a_source(parameter: object)
 
 def test_samples_are_both_ends_and_a_latin_hypercube() -> None:
     samples = samples_of(PARAMETERS, 8)
-    assert [sample.kind for sample in samples] == ["nominal", *["low", "high"] * len(PARAMETERS), *["together"] * 8]
+    assert [sample.kind for sample in samples] == [
+        "nominal",
+        *["low", "high"] * len(PARAMETERS),
+        *["together"] * 8,
+    ]
     assert samples == samples_of(PARAMETERS, 8)
     for parameter in PARAMETERS:
         # Each eighth of a range is there once.
@@ -52,7 +56,9 @@ def test_samples_are_both_ends_and_a_latin_hypercube() -> None:
 
 
 def test_conclusions_are_read() -> None:
-    assert read_conclusion("hemem/keen beats notier by 2.5 % on gups") == Conclusion("hemem/keen", "notier", 2.5, "gups")
+    assert read_conclusion("hemem/keen beats notier by 2.5 % on gups") == Conclusion(
+        "hemem/keen", "notier", 2.5, "gups"
+    )
     assert read_conclusion("a beats b").text == "a beats b"
     for text in ("a beat b", "a beats a", "a beats b by much", ""):
         with pytest.raises(InputError):
