@@ -18,7 +18,9 @@ from tiertune.tuner.sensitivity.study import Verdict, judged
 SWEEP = """
 name: two
 systems: [hemem, notier]
-configs: [{name: default}, {name: keen, systems: [hemem], knobs: {read_hot_threshold: 2, sampling_period: 500}}]
+configs:
+  - {name: default}
+  - {name: keen, systems: [hemem], knobs: {read_hot_threshold: 2, sampling_period: 500}}
 workloads: [./small-workload.yaml]
 machines: [skx-numa]
 ratios: ["1:4"]

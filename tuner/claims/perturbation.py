@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -20,6 +21,10 @@ CUBIC = ("edge",)
 """Sizes whose cube is the footprint."""
 ONE_OF_THREE = {"nx": False, "ny": False, "nz": True}
 """Of sizes that multiply, one is changed."""
+
+
+LEAST_STEP = 100
+"""A common divisor of sizes below this could not be changed by a fifth without rounding it away."""
 
 
 class UnchangeableError(Exception):
@@ -87,17 +92,24 @@ def resized(workload: Workload, factor: float) -> Workload:
         for model in sim["streams"]["objects"]:
             model["bytes"] = round(model["bytes"] * factor / 4096) * 4096
     else:
-        carry = sim.setdefault("carry", {})
+        carry = sim.get("carry") or {}
         sizes = {key: value for key, value in carry.items() if key not in ("llc_bytes", "runs", "scale")}
         if "degree" in sim["record"] or "scale" in carry:
             record = sim["record"]
             record["degree"] = max(1, round(record.get("degree", 16) * factor))
         elif not sizes:
             raise UnchangeableError(f"{workload.name} is not carried to a size that could be changed")
-        for key, value in sizes.items():
-            if ONE_OF_THREE.get(key, True):
-                power = 1 / 3 if key in CUBIC else 1.0
-                carry[key] = round(value * factor**power)
+        changed = {key: value for key, value in sizes.items() if ONE_OF_THREE.get(key, True)}
+        # Sizes keep their proportions, which some kernels insist on.
+        common = math.gcd(*changed.values()) if changed else 1
+        step = common if common >= LEAST_STEP else 1
+        for key, value in changed.items():
+            power = 1 / 3 if key in CUBIC else 1.0
+            carry[key] = (
+                value // step * round(step * factor)
+                if step > 1 and power == 1.0
+                else round(value * factor**power)
+            )
     try:
         return Workload.model_validate(document)
     except ValidationError as error:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
+from typing import Any
 
 from tiertune.files import InputError
-from tiertune.machines.definition import Machine
+from tiertune.machines.definition import FIGURES_WITH_DEFAULTS, MACHINE_FIGURES, TIER_FIGURES, Machine
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.sweep.axes import ConfigEntry, Contention, Part, Traffic
 from tiertune.tuner.sweep.definition import Sweep, load_sweep
@@ -14,6 +14,7 @@ from tiertune.workloads.definition import Workload
 
 TUNED = "tuned"
 DEFAULT = "default"
+SAID = "as the journal of the campaign holds it"
 SEEDS = (1, 2, 3)
 
 
@@ -32,8 +33,10 @@ def sweep_of(name: str, results: Path) -> tuple[Sweep, str | None]:
 
 
 def _of_campaign(name: str, path: Path) -> tuple[Sweep, str | None]:
-    parts, systems = [], []
-    workloads, machines = {}, {}
+    parts: list[Part] = []
+    systems: list[str] = []
+    workloads: dict[str, Workload] = {}
+    machines: dict[str, Machine] = {}
     with Journal(path, writer=False) as journal:
         for key, cell in journal.claimed().document["cells"].items():
             rows = journal.rows(key, "search")
@@ -41,10 +44,7 @@ def _of_campaign(name: str, path: Path) -> tuple[Sweep, str | None]:
                 continue
             trial = rows[0].trial
             scenario = trial.scenario
-            workload, machine = (
-                Workload.model_validate(cell["workload"]),
-                Machine.model_validate(cell["machine"]),
-            )
+            workload, machine = _workload(cell["workload"]), _machine(cell["machine"])
             workloads[workload.name], machines[machine.name] = workload, machine
             systems.append(trial.system)
             traffic = [
@@ -54,7 +54,7 @@ def _of_campaign(name: str, path: Path) -> tuple[Sweep, str | None]:
             level = Contention(name="contention", traffic=traffic)
             parts.append(
                 Part(
-                    name=re.sub(r"[^a-z0-9]+", "-", key.lower()).strip("-"),
+                    name=f"cell-{len(parts) + 1}",
                     systems=[trial.system],
                     configs=[ConfigEntry(name=DEFAULT), ConfigEntry(name=TUNED, campaign=name, cell=key)],
                     workloads=[workload.name],
@@ -72,3 +72,29 @@ def _of_campaign(name: str, path: Path) -> tuple[Sweep, str | None]:
     first = systems[0]
     claim = f"{first}/{TUNED} beats {first}/{DEFAULT}" if len(set(systems)) == 1 else None
     return sweep, claim
+
+
+def _workload(document: dict[str, Any]) -> Workload:
+    """A workload as a journal holds it: by the names of fields, with all that was not given."""
+    given = _given(document)
+    if "streams" in given["sim"]:
+        given["sim"] = {"streams": given["sim"]["streams"]}
+    return Workload.model_validate(given, by_alias=True, by_name=True)
+
+
+def _machine(document: dict[str, Any]) -> Machine:
+    """A machine as a journal holds it: without its sources."""
+    given = _given(document)
+    figures = (*MACHINE_FIGURES, *FIGURES_WITH_DEFAULTS)
+    given["sources"] = {figure: SAID for figure in figures if figure in given}
+    for tier in given["tiers"]:
+        names = (*TIER_FIGURES, "sequential_latency_ns")
+        tier["sources"] = {figure: SAID for figure in names if figure in tier}
+    return Machine.model_validate(given)
+
+
+def _given(document: Any) -> Any:
+    """Plain data without what is null."""
+    if isinstance(document, dict):
+        return {key: _given(value) for key, value in document.items() if value is not None}
+    return [_given(value) for value in document] if isinstance(document, list) else document
