@@ -1,0 +1,203 @@
+//! Sees loads and stores, in chunks of 2 MiB: accessed bits that `clear_refs` takes away and `smaps` counts.
+//!
+//! The kernel counts them for each mapping, so large mappings are cut: every other chunk is left out of core dumps for
+//! the time of the sampling, which is the mildest property that mappings differ by. Any Linux.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::PAGE_BYTES;
+use crate::area::parse;
+use crate::inject::Held;
+use crate::pagemap::PRESENT;
+use crate::tree::{Followed, Tree};
+use crate::window::Cell;
+
+const CHUNK_PAGES: u64 = 512;
+/// Mappings that a process may be cut into; the kernel's limit is 65 530 by default.
+const MOST_CUTS: usize = 24_000;
+
+/// The sampler of accesses.
+#[derive(Debug, Default)]
+pub(crate) struct Referenced {
+    /// Chunks that were cut out, by process.
+    cuts: BTreeMap<u16, Vec<(i32, u64, u64)>>,
+    /// Mappings of which the user wants no core dump, so that they are not cut.
+    pub uncut: u64,
+}
+
+/// One entry of `smaps`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    start: u64,
+    end: u64,
+    data: bool,
+    resident_pages: u64,
+    referenced_pages: u64,
+    undumped: bool,
+}
+
+fn entries(text: &str) -> Vec<Entry> {
+    let mut result: Vec<Entry> = Vec::new();
+    for line in text.lines() {
+        if line.as_bytes().first().is_some_and(u8::is_ascii_lowercase)
+            || line.as_bytes().first().is_some_and(u8::is_ascii_digit)
+        {
+            if let Some((area, data)) = parse(line) {
+                let (start, end) = (area.start, area.end);
+                result.push(Entry {
+                    start,
+                    end,
+                    data,
+                    resident_pages: 0,
+                    referenced_pages: 0,
+                    undumped: false,
+                });
+            }
+            continue;
+        }
+        let Some(entry) = result.last_mut() else { continue };
+        let pages = |text: &str| {
+            text.split_ascii_whitespace()
+                .next()
+                .and_then(|word| word.parse::<u64>().ok())
+                .unwrap_or(0)
+                / (PAGE_BYTES >> 10)
+        };
+        match line.split_once(':') {
+            Some(("Rss", value)) => entry.resident_pages = pages(value),
+            Some(("Referenced", value)) => entry.referenced_pages = pages(value),
+            Some(("VmFlags", value)) => entry.undumped = value.split_ascii_whitespace().any(|flag| flag == "dd"),
+            _ => {}
+        }
+    }
+    result
+}
+
+fn smaps(pid: i32) -> Vec<Entry> {
+    entries(&fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default())
+}
+
+impl Referenced {
+    /// Finds out whether the process lets itself be looked at.
+    pub fn attach(&mut self, followed: &Followed) -> io::Result<()> {
+        fs::write(format!("/proc/{}/clear_refs", followed.pid), "1")?;
+        self.cuts.insert(followed.number, Vec::new());
+        Ok(())
+    }
+
+    /// Cuts what is new into chunks.
+    pub fn refresh(&mut self, tree: &mut Tree) {
+        self.cuts
+            .retain(|number, _| tree.followed.iter().any(|known| known.number == *number));
+        for known in &mut tree.followed {
+            let Some(cuts) = self.cuts.get_mut(&known.number) else {
+                continue;
+            };
+            let mut wanted: Vec<(u64, u64)> = Vec::new();
+            let large = smaps(known.pid)
+                .into_iter()
+                .filter(|entry| entry.data && entry.end - entry.start > CHUNK_PAGES && entry.resident_pages > 0);
+            for entry in large {
+                let ours = cuts
+                    .iter()
+                    .any(|(_, start, end)| *start < entry.end && *end > entry.start);
+                if entry.undumped && !ours {
+                    self.uncut += 1;
+                    continue;
+                }
+                // Only where there are pages: address space is reserved by the terabyte.
+                let _ = known.pagemap.each(entry.start, entry.end, PRESENT, 0, |from, to| {
+                    for chunk in (from / CHUNK_PAGES..=(to - 1) / CHUNK_PAGES).filter(|chunk| chunk % 2 == 1) {
+                        let cut = (
+                            (chunk * CHUNK_PAGES).max(entry.start),
+                            ((chunk + 1) * CHUNK_PAGES).min(entry.end),
+                        );
+                        if wanted.last() != Some(&cut) {
+                            wanted.push(cut);
+                        }
+                    }
+                });
+            }
+            wanted.retain(|(start, end)| !cuts.iter().any(|(_, from, to)| from <= start && end <= to));
+            wanted.truncate(MOST_CUTS.saturating_sub(cuts.len()));
+            if wanted.is_empty() {
+                continue;
+            }
+            let Ok(mut held) = Held::stop(known.pid) else { continue };
+            for (start, end) in wanted {
+                if dump(&mut held, start, end, libc::MADV_DONTDUMP).is_ok() {
+                    cuts.push((known.pid, start, end));
+                }
+            }
+        }
+    }
+
+    /// Clears the accessed bits, waits, and counts those that are set again.
+    pub fn look(&mut self, tree: &mut Tree, watched: Duration) -> Vec<Cell> {
+        for known in &tree.followed {
+            let _ = fs::write(format!("/proc/{}/clear_refs", known.pid), "1");
+        }
+        sleep(watched);
+        let mut cells = Vec::new();
+        for known in &tree.followed {
+            let touched = smaps(known.pid)
+                .into_iter()
+                .filter(|entry| entry.data && entry.referenced_pages > 0);
+            cells.extend(touched.map(|entry| Cell {
+                process: known.number,
+                start: entry.start,
+                pages: (entry.end - entry.start) as u32,
+                hits: entry.referenced_pages as u32,
+            }));
+        }
+        cells.sort_unstable();
+        cells
+    }
+}
+
+fn dump(held: &mut Held, start: u64, end: u64, advice: i32) -> io::Result<u64> {
+    held.call(
+        libc::SYS_madvise,
+        [start * PAGE_BYTES, (end - start) * PAGE_BYTES, advice as u64],
+    )
+}
+
+impl Drop for Referenced {
+    /// Puts the mappings together again.
+    fn drop(&mut self) {
+        for cuts in self.cuts.values() {
+            let Some((pid, ..)) = cuts.first() else { continue };
+            let Ok(mut held) = Held::stop(*pid) else { continue };
+            for (_, start, end) in cuts {
+                let _ = dump(&mut held, *start, *end, libc::MADV_DODUMP);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_of_the_kernel() {
+        let text = "7f0000000000-7f0000400000 rw-p 00000000 00:00 0 \nSize:               4096 kB\nRss:                2048 kB\n\
+                    Referenced:          512 kB\nAnonymous:          2048 kB\nVmFlags: rd wr mr mw me ac dd \n\
+                    7ffd00000000-7ffd00001000 r-xp 00000000 00:00 0  [vdso]\nRss: 4 kB\nReferenced: 4 kB\nVmFlags: rd ex\n";
+        let found = entries(text);
+        let expected = Entry {
+            start: 0x7_f000_0000,
+            end: 0x7_f000_0400,
+            data: true,
+            resident_pages: 512,
+            referenced_pages: 128,
+            undumped: true,
+        };
+        assert_eq!(found[0], expected);
+        assert!(!found[1].data);
+    }
+}

@@ -1,0 +1,168 @@
+//! Sampling a real process from outside: this test binary, started again with work to do.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tiertune_host::{HostError, Options, PAGE_BYTES, Sample, Sampler, sample};
+
+const TASK: &str = "TIERTUNE_TEST_TASK";
+const PAGES: usize = 16 << 10;
+/// Hot pages of the task, in the middle of its memory.
+const HOT: std::ops::Range<usize> = 4096..6144;
+
+/// Not a test of its own: the process that the others watch. Touches 64 MiB, a part of it all the time.
+#[test]
+fn task() {
+    let Ok(kind) = std::env::var(TASK) else { return };
+    let mut memory = vec![0u8; PAGES * PAGE_BYTES as usize];
+    memory
+        .iter_mut()
+        .step_by(PAGE_BYTES as usize)
+        .for_each(|byte| *byte = 1);
+    let until = Instant::now() + Duration::from_secs(20);
+    let mut sum = 0u64;
+    while Instant::now() < until {
+        for page in HOT {
+            let place = page * PAGE_BYTES as usize;
+            if kind == "store" {
+                memory[place] = memory[place].wrapping_add(1);
+            } else {
+                sum = sum.wrapping_add(u64::from(std::hint::black_box(memory[place])));
+            }
+        }
+    }
+    assert!(sum < u64::MAX);
+}
+
+fn start(kind: &str) -> Child {
+    let this = std::env::current_exe().expect("a path");
+    let mut command = Command::new(this);
+    command.args(["--exact", "task"]).env(TASK, kind).stdout(Stdio::null());
+    let child = command.spawn().expect("it starts");
+    // Its memory is there when the sampling begins.
+    std::thread::sleep(Duration::from_millis(300));
+    child
+}
+
+/// Samples a task for a moment; nothing where this host does not allow it, which the caller's other assertions name.
+fn watched(kind: &str, sampler: Sampler) -> Result<Sample, HostError> {
+    sampler.probe()?;
+    let mut child = start(kind);
+    let options = Options {
+        sampler,
+        seconds: Some(2.0),
+        interval_s: 0.02,
+        windows: 16,
+    };
+    let sample = sample(child.id() as i32, options, || true);
+    let state = child.try_wait().expect("it can be asked");
+    child.kill().expect("it runs on");
+    child.wait().expect("it ends");
+    assert_eq!(state, None, "the process goes on as if nothing had happened");
+    sample
+}
+
+/// Hits in the hot part and in the rest of the largest area.
+fn hits(sample: &Sample) -> (u64, u64) {
+    let largest = sample.areas[0]
+        .iter()
+        .max_by_key(|area| area.end - area.start)
+        .expect("areas");
+    // The allocator puts its own word before the memory.
+    let first = largest.start;
+    let hot = first + HOT.start as u64..first + HOT.end as u64 + 1;
+    let (mut inside, mut outside) = (0, 0);
+    for cell in sample.windows.iter().flat_map(|window| &window.cells) {
+        if cell.start >= largest.start && cell.start < largest.end {
+            let (from, to) = (cell.start, cell.start + u64::from(cell.pages));
+            // Chunks of 2 MiB may stand over the edge.
+            let near = from < hot.end && to > hot.start;
+            *(if near { &mut inside } else { &mut outside }) += u64::from(cell.hits);
+        }
+    }
+    (inside, outside)
+}
+
+fn finds_the_hot_part(kind: &str, sampler: Sampler) {
+    let sample = match watched(kind, sampler) {
+        Ok(sample) => sample,
+        Err(error) => {
+            // Where it cannot work, that is said; anything else is a mistake.
+            assert!(matches!(error, HostError::Unfit(_)), "{error}");
+            return;
+        }
+    };
+    let (inside, outside) = hits(&sample);
+    assert!(inside > 1000, "{inside} hits in the hot part");
+    assert!(
+        outside * 50 < inside,
+        "{outside} hits elsewhere, {inside} in the hot part"
+    );
+    let resident: u64 = sample.resident.iter().map(|(_, start, end)| end - start).sum();
+    assert!(resident >= PAGES as u64, "{resident} pages are there");
+    assert!(sample.windows.iter().map(|window| window.cpu_ns).sum::<u64>() > 500_000_000);
+    assert!((1..=16).contains(&sample.windows.len()));
+    assert!(sample.looking_share < 0.3, "{}", sample.looking_share);
+}
+
+#[test]
+fn stores_are_seen_page_by_page() {
+    finds_the_hot_part("store", Sampler::Written);
+}
+
+#[test]
+fn stores_are_seen_in_chunks() {
+    finds_the_hot_part("store", Sampler::Referenced);
+}
+
+#[test]
+fn loads_are_seen_in_chunks() {
+    finds_the_hot_part("load", Sampler::Referenced);
+}
+
+#[test]
+fn mappings_are_whole_again_afterwards() {
+    if Sampler::Referenced.probe().is_err() {
+        return;
+    }
+    let mut child = start("load");
+    let flags = |pid: u32| {
+        let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
+        let cut = smaps
+            .lines()
+            .filter(|line| line.starts_with("VmFlags:") && line.contains(" dd"))
+            .count();
+        (cut, smaps.lines().filter(|line| line.starts_with("VmFlags:")).count())
+    };
+    let before = flags(child.id());
+    let options = Options {
+        sampler: Sampler::Referenced,
+        seconds: Some(0.5),
+        interval_s: 0.02,
+        windows: 4,
+    };
+    let mut most = before;
+    let sampled = sample(child.id() as i32, options, || {
+        most = most.max(flags(child.id()));
+        true
+    });
+    let after = flags(child.id());
+    child.kill().expect("it runs on");
+    child.wait().expect("it ends");
+    if sampled.is_ok() {
+        assert!(most.0 > 10, "it was cut into {most:?}");
+        assert_eq!(after, before);
+    }
+}
+
+#[test]
+fn a_process_that_is_not_there() {
+    let options = Options {
+        sampler: Sampler::Written,
+        seconds: Some(0.1),
+        interval_s: 0.1,
+        windows: 4,
+    };
+    let error = sample(i32::MAX, options, || true).expect_err("no such process");
+    assert_eq!(error, HostError::Wrong(format!("there is no process {}", i32::MAX)));
+}
