@@ -30,6 +30,7 @@ class Anatomy:
     """A profile taken apart. `heat` counts lines read: rows in address order, columns are slices."""
 
     kernel: str
+    """The kernel, or the program that was measured."""
     objects: tuple[str, ...]
     pages: tuple[int, ...]
     """4 KiB pages of each object."""
@@ -90,7 +91,7 @@ def anatomy(columns: Mapping[str, np.ndarray[Any, Any]], metadata: str) -> Anato
         else:
             phases.append((info["phase"], number, 1))
     return Anatomy(
-        kernel=told["request"]["kernel"],
+        kernel=told["measured"]["program"] if "measured" in told else told["request"]["kernel"],
         objects=tuple(info["name"] for info in objects),
         pages=pages,
         reads=tuple(int(columns["reads"][rows_of].sum()) for rows_of in per_object),

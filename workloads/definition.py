@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
+from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema, create_model
 
 from tiertune.document import Path as Place
 from tiertune.fields import Integer, Name, Number, Size, Text
-from tiertune.files import Strict, find, load, sentence
+from tiertune.files import InputError, Strict, find, load, sentence
 from tiertune.units import UnitError, format_size, parse_size
 from tiertune.workloads.kernels import (
     MAX_SEED,
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tiertune.engine import RecordPlan
 
 FROM_MACHINE = "from-machine"
+
+PROFILE_SUFFIX = ".parquet"
 
 MOST_EDGES = 16 << 24
 """Most edges that are generated, about 8 GB while a graph is built."""
@@ -185,17 +187,37 @@ else:
     )
 
 
+class ProfileFile(Strict):
+    """A profile of a real process, made by `tiertune record` or `tiertune profile import`."""
+
+    file: Text = Field(description="the Parquet file, relative to the current directory")
+    sha256: Text | None = Field(
+        default=None, description="digest of its content, as `profile show` prints it; absent: any content"
+    )
+
+
 class Sim(Strict):
-    """How the workload is simulated: a recorded kernel, or synthetic streams."""
+    """How the workload is simulated: a recorded kernel, synthetic streams, or the profile of a real process."""
 
     record: Record | None = Field(default=None, description="kernel that is executed and recorded here")
     carry: Carry = Field(default=Carry(), description="input that the recorded run stands for")
     streams: Streams | None = Field(default=None, description="synthetic objects and streams of accesses")
+    profile: ProfileFile | None = Field(
+        default=None, description="profile of a real process, carried by nothing but 'runs'"
+    )
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Either recorded or synthetic; carried to the same kind of input, never to a smaller one."""
-        if self.record is None and self.streams is None:
+        if self.record is None and self.streams is None and self.profile is None:
             yield (), "needs either 'record' (a kernel that is executed) or 'streams' (a synthetic workload)"
+        if self.profile is not None:
+            for other in ("record", "streams"):
+                if other in self.model_fields_set:
+                    yield (other,), "cannot stand beside 'profile'; keep one of the two"
+            for key in self.carry.sizes():
+                if self.carry.size(key) is not None:
+                    text = "is for a kernel; a measured process is carried by nothing but 'runs'"
+                    yield ("carry", key), text
         if self.streams is not None:
             for key in ("record", "carry"):
                 if key in self.model_fields_set:
@@ -295,12 +317,14 @@ class Workload(Strict):
         """Bytes of the replayed workload; for graphs the expected value, because edges are drawn."""
         if self.sim.streams is not None:
             return self.sim.streams.footprint_bytes
+        if self.sim.profile is not None:
+            return _profile_bytes(Path(self.sim.profile.file))
         return self.record_plan().carried_bytes
 
     def kernel_request(self, threads: int | None = None) -> dict[str, Any]:
         """What the engine is asked to execute, still without a last-level cache; `ValueError` for streams."""
         if self.sim.record is None:
-            raise ValueError(f"workload {self.name} is made of streams; there is nothing to record")
+            raise ValueError(f"workload {self.name} executes no kernel; there is nothing to record")
         request = self.sim.record.model_dump(mode="json")
         if takes_threads(self.sim.record.kernel):
             request["threads"] = threads or self.threads
@@ -331,7 +355,49 @@ def load_workload(name_or_path: str, base: Path | None = None) -> Workload:
     The metric is checked against what the engine measures, the kernel against what it records.
     """
     path = find("workloads", name_or_path, base)
+    if path.suffix == PROFILE_SUFFIX:
+        return profile_workload(path)
     return load(Workload, path, _engine_mistakes)
+
+
+def profile_workload(path: Path) -> Workload:
+    """A workload that replays the measured profile at `path` once; raises `InputError`.
+
+    Profiles of kernels are refused: these are replayed through their workload, which knows their full size.
+    """
+    from tiertune.workloads.measured import default_name
+    from tiertune.workloads.profile import UnreadableProfile, read_head
+
+    try:
+        metadata, digest = read_head(path)
+        told = metadata.get("measured")
+        if told is None:
+            kernel = metadata.get("request", {}).get("kernel", "a kernel")
+            raise InputError(
+                f"{path}: this profile was recorded from our kernel {kernel};"
+                " give the workload that it was recorded for instead"
+            )
+        return Workload(
+            name=default_name(path),
+            version=1,
+            description=f"{told['program']}, measured ({told['sampler']})",
+            source=f"a real process: {told['program']}",
+            metric=Metric(name="runtime_s", direction="minimize"),
+            threads=told["threads"],
+            sim=Sim(profile=ProfileFile(file=str(path), sha256=digest)),
+        )
+    except (UnreadableProfile, KeyError, TypeError, AttributeError, ValidationError) as error:
+        raise InputError(f"{path}: this is not a profile ({str(error).splitlines()[0]})") from error
+
+
+def _profile_bytes(path: Path) -> int:
+    """Footprint of a measured profile; raises `InputError`."""
+    from tiertune.workloads.profile import UnreadableProfile, read_head
+
+    try:
+        return sum(int(info["bytes"]) for info in read_head(path)[0]["objects"])
+    except (UnreadableProfile, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: this is not a profile ({error})") from error
 
 
 def _place_of(sentence: str) -> tuple[Place, str]:
@@ -347,6 +413,11 @@ def _engine_mistakes(workload: Workload) -> Iterator[tuple[Place, str]]:
     from tiertune.engine import EngineError, metrics
     from tiertune.nearest import nearest
 
+    if workload.sim.profile is not None:
+        try:
+            workload.footprint_bytes  # noqa: B018 - raises where the file is no profile
+        except InputError as error:
+            yield ("sim", "profile", "file"), str(error)
     if workload.sim.record is not None:
         try:
             workload.record_plan()

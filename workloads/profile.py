@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiertune.engine import EngineError, EngineWorkload, profile_version, record, version
+from tiertune.files import InputError
 from tiertune.machines.definition import Machine
 from tiertune.workloads.definition import Workload
 
@@ -55,6 +56,9 @@ def profile_for(
     if sim.streams is not None:
         return EngineWorkload.from_streams(sim.streams.document())
     threads = threads or workload.threads
+    if sim.profile is not None:
+        columns, metadata = opened(Path(sim.profile.file), sim.profile.sha256)
+        return EngineWorkload.from_profile(columns, metadata, workload.carry_request(page_bytes), threads)
     request = record_request(workload, machine, threads)
     carry = workload.carry_request(page_bytes)
     path = profile_path(cache_dir, workload.name, request)
@@ -133,6 +137,35 @@ def read_profile(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
     if stored.get(DIGEST_KEY, b"").decode(errors="replace") != _digest(columns, metadata):
         raise UnreadableProfile("its content does not match its checksum")
     return columns, metadata
+
+
+def opened(path: Path, sha256: str | None = None) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
+    """`read_profile` for a file that a user names; raises `InputError`, also where its content is not `sha256`."""
+    try:
+        columns, metadata = read_profile(path)
+    except UnreadableProfile as error:
+        raise InputError(f"{path}: this is not a profile ({error})") from error
+    found = _digest(columns, metadata)
+    if sha256 is not None and sha256 != found:
+        raise InputError(f"{path}: the profile is another one than that the workload names (sha256 {found})")
+    return columns, metadata
+
+
+def read_head(path: Path) -> tuple[dict[str, Any], str]:
+    """Metadata of a profile and the digest of its content, without its rows; raises `UnreadableProfile`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        stored = pq.read_schema(path).metadata or {}
+        metadata = json.loads(stored[METADATA_KEY].decode())
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise UnreadableProfile(str(error).splitlines()[0].rstrip(".")) from error
+    except KeyError as error:
+        raise UnreadableProfile("it holds no tiertune.metadata") from error
+    if not isinstance(metadata, dict):
+        raise UnreadableProfile("its metadata is no mapping")
+    return metadata, stored.get(DIGEST_KEY, b"").decode(errors="replace")
 
 
 def _digest(columns: Columns, metadata: str) -> str:

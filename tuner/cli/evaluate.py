@@ -146,7 +146,7 @@ def check_fit(
             f"--threads: {threads or workload.threads} is more than the cores of {machine.name};"
             f" the largest valid value is {machine.cores}"
         )
-    if streams is None:
+    if workload.sim.record is not None:
         # The engine says here, not after seconds of recording, what it cannot record on so many threads.
         workload.record_plan(machine.llc_bytes, threads)
     misfit = fit_mistake(workload.footprint_bytes, ratio, page_bytes, machine)

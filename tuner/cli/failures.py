@@ -66,7 +66,7 @@ def exit_code(error: Exception) -> int:
     from tiertune.files import InputError
     from tiertune.tuner.backend import ConfigRejected, HostUnfit
 
-    if _engine_missing(error) or isinstance(error, (Unfit, HostUnfit)):
+    if _engine_missing(error) or isinstance(error, (Unfit, HostUnfit)) or _sampler_unfit(error):
         return UNFIT_HOST
     if isinstance(error, (InputError, ConfigRejected, AdapterError)) or _engine_error(error):
         return BAD_INPUT
@@ -95,6 +95,11 @@ def _engine_missing(error: Exception) -> bool:
 def _engine_error(error: Exception) -> bool:
     engine = sys.modules.get("tiertune.engine")
     return engine is not None and isinstance(error, engine.EngineError)
+
+
+def _sampler_unfit(error: Exception) -> bool:
+    engine = sys.modules.get("tiertune.engine")
+    return engine is not None and isinstance(error, engine.SamplerUnfit)
 
 
 def _bug(error: Exception) -> str:

@@ -1,33 +1,290 @@
-"""`record`: execute a workload's kernel once and keep its access profile."""
+"""`record`: the access profile of a workload's kernel, or of any process of this host."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tiertune.tuner.cli.failures import guarded
-from tiertune.tuner.cli.options import RESULTS, Json, MachineName, Results, Threads
+from tiertune.tuner.cli.options import RESULTS, Json, Results, Threads
+
+if TYPE_CHECKING:
+    from tiertune.workloads.measured import Declaration, Sightings
+
+KERNEL_ONLY = ("page_size", "threads")
+PROCESS_ONLY = ("pid", "out", "seconds", "sampler", "interval_ms", "access", "stalled")
 
 
 @guarded
 def record(
-    workload: Annotated[str, typer.Argument(help="Workload: a name or a file.")],
-    machine: MachineName,
-    page_size: Annotated[str, typer.Option(help="Page size of the runs: 2MiB or 4KiB.")] = "2MiB",
+    context: typer.Context,
+    what: Annotated[
+        list[str] | None, typer.Argument(metavar="WORKLOAD | -- COMMAND ...", help="A workload, or a command.")
+    ] = None,
+    machine: Annotated[
+        str | None, typer.Option("--machine", "-m", help="For a workload: a machine, by name or file.")
+    ] = None,
+    page_size: Annotated[str, typer.Option(help="For a workload: page size, 2MiB or 4KiB.")] = "2MiB",
     threads: Threads = None,
+    pid: Annotated[int | None, typer.Option(min=1, help="A process that runs, instead of a command.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Profile of a process; by default results/profiles/PROGRAM.parquet."),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Watch for so long, then end the command; by default until it ends."),
+    ] = None,
+    sampler: Annotated[
+        str, typer.Option(help="auto, referenced (loads and stores, 2 MiB) or written (stores, 4 KiB).")
+    ] = "auto",
+    interval_ms: Annotated[
+        float, typer.Option(min=1, max=60_000, help="Least time from one look to the next.")
+    ] = 100.0,
+    access: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--class",
+            metavar="CLASS[:RANGE]",
+            help="dependent, independent or sequential; for an area (heap) or addresses (0x..-0x..).",
+        ),
+    ] = None,
+    stalled: Annotated[
+        float, typer.Option(min=0.01, max=0.95, help="Share of its time that the program waits for memory.")
+    ] = 0.5,
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """Record a workload's access profile for a machine.
+    """Record a workload's kernel for a machine, or any process of this host.
 
-    Campaigns do this by themselves; use it to see what was scaled and how.
-    A recording that is there already is read back.
+    With --machine: executes the workload's kernel and keeps its profile, as
+    campaigns do by themselves; use it to see what was scaled and how.
+
+    Without: runs COMMAND, or watches --pid, and samples which pages it and its
+    children touch. The profile can be used at once wherever a workload can.
 
     \b
-    Example:
+    Examples:
       tiertune record bc-kron -m skx-numa
+      tiertune record -o sort.parquet -- sort /usr/share/dict/words
+      tiertune record --pid 4711 --seconds 30 --class dependent:heap
+      tiertune run hemem -w results/profiles/sort.parquet -m skx-numa
     """
+    from tiertune.files import InputError
+
+    given = {name for name in (*KERNEL_ONLY, *PROCESS_ONLY) if _given(context, name)}
+    if machine is not None:
+        extra = sorted(given & set(PROCESS_ONLY))
+        if extra:
+            raise InputError(f"{_option(extra[0])} is for processes, and --machine for workloads; give one of them")
+        if not what or len(what) != 1:
+            raise InputError("with --machine one workload is recorded: tiertune record WORKLOAD -m MACHINE")
+        _record_kernel(what[0], machine, page_size, threads, results, as_json)
+        return
+    extra = sorted(given & set(KERNEL_ONLY))
+    if extra:
+        raise InputError(f"{_option(extra[0])} is for workloads, which need --machine, too")
+    if (pid is None) == (not what):
+        raise InputError("give a command (tiertune record -- COMMAND ...) or --pid, one of the two")
+    declared = [declaration(text) for text in access or []]
+    seen = _sample(what or [], pid, sampler, seconds, interval_ms / 1000, as_json)
+    _keep(seen, declared, stalled, out or results / "profiles" / f"{_plain(seen.program)}.parquet", as_json)
+
+
+def _given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _option(name: str) -> str:
+    return "--class" if name == "access" else f"--{name.replace('_', '-')}"
+
+
+def _plain(program: str) -> str:
+    from tiertune.workloads.measured import default_name
+
+    return default_name(Path(Path(program.split()[0]).name + ".parquet"))
+
+
+def declaration(text: str) -> Declaration:
+    """`dependent`, `sequential:heap` or `independent:0x7f..-0x7f..`; raises `InputError`."""
+    from tiertune.files import InputError
+    from tiertune.nearest import nearest
+    from tiertune.workloads.measured import DECLARED, PAGE_BYTES, Declaration
+
+    name, colon, where = text.partition(":")
+    if name not in DECLARED:
+        raise InputError(f"--class {text}: '{name}' is no class; did you mean '{nearest(name, DECLARED)}'?")
+    if not colon:
+        return Declaration(name)
+    low, dash, high = where.partition("-")
+    if where.startswith("0x") and dash:
+        try:
+            first, last = int(low, 16), int(high, 16)
+        except ValueError:
+            raise InputError(f"--class {text}: write addresses as 0x7f0000000000-0x7f0000200000") from None
+        if last <= first:
+            raise InputError(f"--class {text}: the range ends before it begins")
+        return Declaration(name, pages=(first // PAGE_BYTES, -(-last // PAGE_BYTES)))
+    if not where:
+        raise InputError(f"--class {text}: after the colon an area (heap) or addresses (0x..-0x..) are expected")
+    return Declaration(name, label=where)
+
+
+def _sample(
+    command: list[str], pid: int | None, wanted: str, seconds: float | None, interval_s: float, quiet: bool
+) -> Sightings:
+    """Chooses a sampler, runs it on the command or process, and tells about both."""
+    from tiertune import engine
+    from tiertune.files import InputError
+    from tiertune.nearest import nearest
+    from tiertune.tuner.cli.failures import say
+    from tiertune.workloads.measured import NothingSeen
+    from tiertune.workloads.sampling import SEES, choose, sample_process
+
+    names = ("auto", *engine.samplers())
+    if wanted not in names:
+        raise InputError(f"--sampler: there is no sampler '{wanted}'; did you mean '{nearest(wanted, names)}'?")
+    chosen, why = choose(wanted)
+    say(f"sampler {chosen}, {why}; it sees {SEES[chosen]}")
+    try:
+        if pid is not None:
+            return sample_process(pid, _program_of(pid), chosen, seconds, interval_s)
+        return _sample_command(command, chosen, seconds, interval_s, quiet)
+    except NothingSeen as error:
+        raise InputError(f"{error}") from error
+
+
+def _program_of(pid: int) -> str:
+    from tiertune.files import InputError
+
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return " ".join(word.decode(errors="replace") for word in words if word) or f"process {pid}"
+    except OSError:
+        raise InputError(f"--pid: there is no process {pid}") from None
+
+
+def _sample_command(
+    command: list[str], sampler: str, seconds: float | None, interval_s: float, quiet: bool
+) -> Sightings:
+    import shlex
+    import subprocess
+    import sys
+
+    from tiertune.files import InputError
+    from tiertune.tuner.cli.failures import say
+    from tiertune.workloads.sampling import sample_process
+
+    try:
+        process = subprocess.Popen(command, stdout=sys.stderr if quiet else None)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        hint = "; a workload of ours is recorded with --machine" if len(command) == 1 else ""
+        raise InputError(f"{command[0]} cannot be started: {reason}{hint}") from error
+    try:
+        seen = sample_process(process.pid, shlex.join(command), sampler, seconds, interval_s)
+    finally:
+        ended = _ended(process)
+    if ended > 0:
+        say(f"warning: {command[0]} ended with exit code {ended}")
+    return seen
+
+
+def _ended(process: object) -> int:
+    """Ends what still runs, first with a request; its exit code."""
+    import subprocess
+
+    assert isinstance(process, subprocess.Popen)
+    try:
+        return int(process.wait(timeout=0.2))
+    except subprocess.TimeoutExpired:
+        process.terminate()
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    # It was ended by us, so how it ended says nothing about it.
+    return 0
+
+
+def _keep(
+    seen: Sightings, declared: list[Declaration], stalled: float, path: Path, as_json: bool
+) -> None:
+    import json
+
+    from tiertune.files import InputError
+    from tiertune.workloads.measured import NothingSeen, profile_of
+
+    labels = sorted({area.label for area in seen.areas})
+    for entry in declared:
+        if entry.label is not None and entry.label not in labels:
+            raise InputError(f"--class: there is no area '{entry.label}'; areas are {', '.join(labels)}")
+    try:
+        columns, metadata = profile_of(seen, declared, stalled)
+    except NothingSeen as error:
+        raise InputError(str(error)) from error
+    write_measured(path, columns, metadata)
+    told = json.loads(metadata)["measured"]
+    if as_json:
+        from tiertune.tuner.cli.output import print_json
+
+        print_json({"file": str(path), **describe(metadata)})
+        return
+    print_measured(path, metadata)
+    looks, share = told["parameters"]["looks"], float(told["parameters"]["looking_share"])
+    print(f"{looks} looks took {share:.1%} of the time")
+
+
+def write_measured(path: Path, columns: object, metadata: str) -> None:
+    """Keeps a measured profile; raises `InputError` where it cannot be written."""
+    from typing import Any, cast
+
+    from tiertune.files import InputError
+    from tiertune.workloads.profile import write_profile
+
+    try:
+        write_profile(path, cast("dict[str, Any]", columns), metadata)
+    except OSError as error:
+        raise InputError(f"--out: {path} cannot be written ({(error.strerror or str(error)).lower()})") from error
+
+
+def describe(metadata: str) -> dict[str, object]:
+    """What a measured profile says of itself."""
+    import json
+
+    told = json.loads(metadata)
+    objects = [{"name": info["name"], "bytes": info["bytes"]} for info in told["objects"]]
+    return {
+        **told["measured"],
+        "footprint_bytes": sum(info["bytes"] for info in told["objects"]),
+        "slices": len(told["slices"]),
+        "objects": objects,
+    }
+
+
+def print_measured(path: Path, metadata: str) -> None:
+    """A measured profile in words."""
+    from tiertune.tuner.cli.output import console
+    from tiertune.tuner.report.numbers import quantity
+
+    told = describe(metadata)
+    out = console()
+    size = quantity(told["footprint_bytes"], "bytes")  # type: ignore[arg-type]
+    out.print(
+        f"{told['program']}: {size}, {told['threads']} busy threads, {told['slices']} slices", markup=False
+    )
+    for note in told["notes"]:  # type: ignore[attr-defined]
+        out.print(f"note: {note}", markup=False)
+    out.print(f"profile {path}", markup=False, soft_wrap=True)
+
+
+def _record_kernel(
+    workload: str, machine: str, page_size: str, threads: int | None, results: Path, as_json: bool
+) -> None:
     from tiertune.engine import systems
     from tiertune.files import InputError
     from tiertune.machines.definition import load_machine

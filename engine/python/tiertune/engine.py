@@ -22,6 +22,10 @@ class EngineError(Exception):
     """The engine refused what it was given; the message is one sentence for the user."""
 
 
+class SamplerUnfit(Exception):
+    """This host, or the rights here, do not allow a process to be sampled; the sentence says what would."""
+
+
 def _native() -> Any:
     try:
         import tiertune_engine
@@ -303,3 +307,33 @@ def plan(request: Mapping[str, Any], carry: Mapping[str, Any], machine_llc_bytes
     except ValueError as error:
         raise EngineError(str(error)) from error
     return RecordPlan(**json.loads(text))
+
+
+@cache
+def _samplers() -> tuple[tuple[str, str], ...]:
+    found = json.loads(_native().samplers_json())
+    return tuple((entry["name"], entry["lacks"]) for entry in found)
+
+
+def samplers() -> dict[str, str]:
+    """Samplers of processes, the one that sees most first, and what each lacks here (empty: it works)."""
+    return dict(_samplers())
+
+
+def sample(
+    pid: int, sampler: str, seconds: float | None, interval_s: float, windows: int
+) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
+    """Samples process ``pid`` and its children for ``seconds``, until it ends, or until Ctrl-C.
+
+    Columns (equal lengths, sorted by window): ``window``, ``process``, ``start`` and ``pages`` (4 KiB pages that
+    are not told apart), ``hits`` (touched pages, summed over the looks). The rest as JSON: ``windows``,
+    ``areas`` (process, first page, page after the last, label), ``resident`` (stretches of pages), ``threads``,
+    ``looking_share``, ``notes``. Raises ``SamplerUnfit``, and ``EngineError`` for a process that is not there.
+    """
+    try:
+        columns, told = _native().sample(pid, sampler, seconds, interval_s, windows)
+    except ValueError as error:
+        raise EngineError(str(error)) from error
+    except RuntimeError as error:
+        raise SamplerUnfit(str(error)) from error
+    return dict(columns), str(told)

@@ -46,7 +46,8 @@ def find(folder: str, name_or_path: str, base: Path | None = None) -> Path:
     directory. Raises `InputError` with the nearest existing name.
     """
     kind = KINDS[folder]
-    if "/" in name_or_path or name_or_path.endswith((".yaml", ".yml")):
+    endings = (".yaml", ".yml", ".parquet") if folder == "workloads" else (".yaml", ".yml")
+    if "/" in name_or_path or name_or_path.endswith(endings):
         paths = [Path(base, name_or_path), Path(name_or_path)] if base is not None else [Path(name_or_path)]
         for path in paths:
             if path.is_file():

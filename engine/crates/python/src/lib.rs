@@ -16,6 +16,7 @@ use tiertune_sim::{Request, Workload};
 
 mod huge_pages;
 mod recording;
+mod sampling;
 
 #[global_allocator]
 static ALLOCATOR: huge_pages::HugePages = huge_pages::HugePages;
@@ -186,5 +187,6 @@ fn tiertune_engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(run_many, module)?)?;
     recording::register(module)?;
+    sampling::register(module)?;
     Ok(())
 }

@@ -4,8 +4,9 @@ use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tiertune_workload::kernels::KERNELS;
-use tiertune_workload::profile::{FORMAT_VERSION, RECORDER_VERSION};
-use tiertune_workload::{CarrySpec, Columns, Kernel, Profile, RecordRequest};
+use tiertune_workload::measured::is_measured;
+use tiertune_workload::profile::{FORMAT_VERSION, RECORDER_VERSION, SOURCES};
+use tiertune_workload::{CarrySpec, Columns, Kernel, Measured, Profile, RecordRequest};
 
 use crate::{PyWorkload, refused};
 
@@ -49,10 +50,11 @@ fn kernels_json() -> String {
     serde_json::Value::from(kernels).to_string()
 }
 
-/// What stored profiles depend on beside the request: the format, and what the recorder counts and how.
+/// What stored profiles depend on beside the request: the format, what the recorder counts and how, and the code of the
+/// kernels.
 #[pyfunction]
 fn profile_version() -> String {
-    format!("{FORMAT_VERSION}.{RECORDER_VERSION}")
+    format!("{FORMAT_VERSION}.{RECORDER_VERSION}.{SOURCES}")
 }
 
 /// One column of a stored profile.
@@ -79,12 +81,17 @@ pub fn from_profile(columns: &Bound<'_, PyDict>, metadata: &str, carry: &str, th
         stores: column(columns, "stores")?,
         touches: column(columns, "touches")?,
     };
-    let profile = Profile::from_parts(metadata, columns).map_err(refused)?;
     let spec: CarrySpec = serde_json::from_str(carry).map_err(refused)?;
     if threads == 0 {
         return Err(refused("threads is 0; the nearest valid value is 1"));
     }
-    let replay = profile.carry(&spec).map_err(refused)?;
+    let replay = if is_measured(metadata) {
+        let profile = Measured::from_parts(metadata, columns).map_err(refused)?;
+        profile.carry(&spec).map_err(refused)?
+    } else {
+        let profile = Profile::from_parts(metadata, columns).map_err(refused)?;
+        profile.carry(&spec).map_err(refused)?
+    };
     let notes = replay.notes.clone();
     Ok(PyWorkload::new(
         tiertune_sim::replay::workload_of(replay, threads),

@@ -11,13 +11,13 @@ use crate::kernels::KERNELS;
 use crate::parameter::suggestion;
 use crate::profile::{PAGE_BYTES, Profile};
 
-mod bins;
+pub(crate) mod bins;
 pub(crate) mod graph;
 mod growth;
 pub(crate) mod gups;
 mod notes;
 mod reshape;
-mod rows;
+pub(crate) mod rows;
 pub(crate) mod stretch;
 mod traffic;
 
@@ -57,6 +57,21 @@ impl CarrySpec {
     #[must_use]
     pub fn size(&self, parameter: &str) -> Option<u64> {
         self.sizes.get(parameter).copied()
+    }
+
+    /// Whether page size and runs are possible.
+    pub(crate) fn check(&self) -> Result<(), CarryError> {
+        if self.page_bytes < PAGE_BYTES || !self.page_bytes.is_power_of_two() {
+            let near = self.page_bytes.clamp(PAGE_BYTES, 1 << 40).next_power_of_two();
+            return Err(CarryError(format!(
+                "page_bytes is {}, it must be a power of two from {PAGE_BYTES}; the nearest is {near}",
+                self.page_bytes
+            )));
+        }
+        if self.runs == 0 {
+            return Err(CarryError("carry.runs is 0, it must be at least 1".to_owned()));
+        }
+        Ok(())
     }
 
     /// All parameters that are carried, by name.
@@ -187,16 +202,7 @@ impl Profile {
     /// # Errors
     /// When `spec` asks for keys of another kernel, for less than what was recorded, or for an impossible page size.
     pub fn carry(&self, spec: &CarrySpec) -> Result<Replay, CarryError> {
-        if spec.page_bytes < PAGE_BYTES || !spec.page_bytes.is_power_of_two() {
-            let near = spec.page_bytes.clamp(PAGE_BYTES, 1 << 40).next_power_of_two();
-            return Err(CarryError(format!(
-                "page_bytes is {}, it must be a power of two from {PAGE_BYTES}; the nearest is {near}",
-                spec.page_bytes
-            )));
-        }
-        if spec.runs == 0 {
-            return Err(CarryError("carry.runs is 0, it must be at least 1".to_owned()));
-        }
+        spec.check()?;
         let kernel = self.metadata.request.definition();
         for (key, _) in spec.sizes() {
             if !kernel.carries(key) {

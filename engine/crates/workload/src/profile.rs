@@ -9,8 +9,12 @@ use crate::record::RecordRequest;
 /// Version of the columns and of the metadata below; profiles of another version are refused.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Version of what the recorder counts and how; part of every cache key.
+/// Version of what the recorder counts and how.
 pub const RECORDER_VERSION: u32 = 1;
+
+/// Fingerprint of the sources of all kernels and of the recorder; part of every cache key, so that nobody has to think
+/// of raising a version for recordings of changed code to be made anew.
+pub const SOURCES: &str = env!("TIERTUNE_WORKLOAD_SOURCES");
 
 /// Bytes per recorded page.
 pub const PAGE_BYTES: u64 = 4096;
@@ -183,6 +187,63 @@ impl Columns {
     pub fn is_empty(&self) -> bool {
         self.slice.is_empty()
     }
+
+    /// Whether all columns are equally long, sorted, and name only slices and objects that there are.
+    pub(crate) fn check(&self, slices: usize, objects: &[ObjectInfo]) -> Result<(), ProfileError> {
+        let error = |text: String| Err(ProfileError(text));
+        let rows = self.len();
+        let lengths = [
+            ("object", self.object.len()),
+            ("class", self.class.len()),
+            ("page", self.page.len()),
+            ("reads", self.reads.len()),
+            ("prefetched", self.prefetched.len()),
+            ("writebacks", self.writebacks.len()),
+            ("stores", self.stores.len()),
+            ("touches", self.touches.len()),
+        ];
+        if let Some((name, length)) = lengths.iter().find(|(_, length)| *length != rows) {
+            return error(format!(
+                "the profile's column {name} has {length} rows, its column slice has {rows}"
+            ));
+        }
+        let key = |row: usize| (self.slice[row], self.object[row], self.class[row], self.page[row]);
+        for row in 0..rows {
+            let (slice, object, class, page) = key(row);
+            if slice as usize >= slices {
+                return error(format!(
+                    "row {row} of the profile names slice {slice}, it has {}",
+                    slices
+                ));
+            }
+            if class as usize >= AccessClass::ALL.len() {
+                return error(format!(
+                    "row {row} of the profile names class {class}, there are {}",
+                    AccessClass::ALL.len()
+                ));
+            }
+            let Some(info) = objects.get(object as usize) else {
+                return error(format!(
+                    "row {row} of the profile names object {object}, it has {}",
+                    objects.len()
+                ));
+            };
+            if page >= info.pages() {
+                return error(format!(
+                    "row {row} of the profile names page {page} of {}, which has {}",
+                    info.name,
+                    info.pages()
+                ));
+            }
+            if self.prefetched[row] > self.reads[row] {
+                return error(format!("row {row} of the profile has more prefetched reads than reads"));
+            }
+            if row > 0 && key(row - 1) >= key(row) {
+                return error(format!("row {row} of the profile is out of order"));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A recorded profile.
@@ -217,64 +278,7 @@ impl Profile {
         }
         let metadata: Metadata = serde_json::from_value(value)
             .map_err(|cause| ProfileError(format!("the profile's metadata is not valid: {cause}")))?;
-        let rows = columns.len();
-        let lengths = [
-            ("object", columns.object.len()),
-            ("class", columns.class.len()),
-            ("page", columns.page.len()),
-            ("reads", columns.reads.len()),
-            ("prefetched", columns.prefetched.len()),
-            ("writebacks", columns.writebacks.len()),
-            ("stores", columns.stores.len()),
-            ("touches", columns.touches.len()),
-        ];
-        if let Some((name, length)) = lengths.iter().find(|(_, length)| *length != rows) {
-            return error(format!(
-                "the profile's column {name} has {length} rows, its column slice has {rows}"
-            ));
-        }
-        let key = |row: usize| {
-            (
-                columns.slice[row],
-                columns.object[row],
-                columns.class[row],
-                columns.page[row],
-            )
-        };
-        for row in 0..rows {
-            let (slice, object, class, page) = key(row);
-            if slice as usize >= metadata.slices.len() {
-                return error(format!(
-                    "row {row} of the profile names slice {slice}, it has {}",
-                    metadata.slices.len()
-                ));
-            }
-            if class as usize >= AccessClass::ALL.len() {
-                return error(format!(
-                    "row {row} of the profile names class {class}, there are {}",
-                    AccessClass::ALL.len()
-                ));
-            }
-            let Some(info) = metadata.objects.get(object as usize) else {
-                return error(format!(
-                    "row {row} of the profile names object {object}, it has {}",
-                    metadata.objects.len()
-                ));
-            };
-            if page >= info.pages() {
-                return error(format!(
-                    "row {row} of the profile names page {page} of {}, which has {}",
-                    info.name,
-                    info.pages()
-                ));
-            }
-            if columns.prefetched[row] > columns.reads[row] {
-                return error(format!("row {row} of the profile has more prefetched reads than reads"));
-            }
-            if row > 0 && key(row - 1) >= key(row) {
-                return error(format!("row {row} of the profile is out of order"));
-            }
-        }
+        columns.check(metadata.slices.len(), &metadata.objects)?;
         Ok(Self { metadata, columns })
     }
 

@@ -41,7 +41,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             degree_cv2: expected_degree_cv2(kind, scale, degree),
         }
     };
-    let streams = streams(profile);
+    let streams = streams(&profile.columns, &profile.metadata.objects);
     let mut growths: Vec<Growth> = (0..metadata.objects.len())
         .map(|number| Growth::new(profile, number, graph, &target, scale, spec.page_bytes))
         .collect();

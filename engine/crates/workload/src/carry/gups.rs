@@ -36,7 +36,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
     };
     let moves = read_moves(values).map_err(|error| CarryError(format!("record.{} {}", error.name, error.text)))?;
     let bins = bin_count(u32::MAX, table_bytes.div_ceil(spec.page_bytes));
-    let all = streams(profile);
+    let all = streams(&profile.columns, &profile.metadata.objects);
     let mut slices = Vec::new();
     for phase in 0..=moves.len() {
         let name = phase_name(phase);

@@ -1,7 +1,7 @@
 //! The rows of a profile as streams: all pages of one object touched by one class within one slice.
 
 use crate::class::AccessClass;
-use crate::profile::{ObjectInfo, PAGE_BYTES, Profile};
+use crate::profile::{Columns, ObjectInfo, PAGE_BYTES};
 
 /// One stream of a recorded slice.
 #[derive(Debug)]
@@ -34,8 +34,7 @@ pub fn page_count(object: &ObjectInfo) -> u32 {
 }
 
 /// All streams that reach memory or retire stores, in the order of the rows.
-pub fn streams(profile: &Profile) -> Vec<Stream> {
-    let columns = &profile.columns;
+pub fn streams(columns: &Columns, objects: &[ObjectInfo]) -> Vec<Stream> {
     let key = |row: usize| (columns.slice[row], columns.object[row], columns.class[row]);
     let mut result = Vec::new();
     let mut start = 0;
@@ -51,7 +50,7 @@ pub fn streams(profile: &Profile) -> Vec<Stream> {
             _ => &columns.reads,
         };
         let (slice, object, class) = key(start);
-        let mut pages = vec![0.0; page_count(&profile.metadata.objects[object as usize]) as usize];
+        let mut pages = vec![0.0; page_count(&objects[object as usize]) as usize];
         let last = pages.len() - 1;
         for row in start..end {
             pages[(columns.page[row] as usize).min(last)] += f64::from(counts[row]);

@@ -41,7 +41,7 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
     }
     let target = P::resize(recorded, &sizes);
     P::check(&target).map_err(|error| CarryError(format!("carry.{} {}", error.name, error.text)))?;
-    let all = streams(profile);
+    let all = streams(&profile.columns, &profile.metadata.objects);
     let mut objects = stretched::<P>(profile, &target, spec)?;
     for stream in &all {
         if averaged(&metadata.objects[stream.object], stream) {
