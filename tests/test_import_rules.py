@@ -25,8 +25,9 @@ CRATES = ROOT / "engine" / "crates"
 MAY_DEPEND_ON = {
     "tiertune-policy": set[str](),
     "tiertune-workload": {"tiertune-policy"},
+    "tiertune-host": set[str](),
     "tiertune-sim": {"tiertune-policy", "tiertune-workload"},
-    "tiertune-python": {"tiertune-policy", "tiertune-workload", "tiertune-sim"},
+    "tiertune-python": {"tiertune-policy", "tiertune-workload", "tiertune-sim", "tiertune-host"},
     "tierload": {"tiertune-workload"},
 }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiertune.files import InputError
-from tiertune.workloads.profile import UnreadableProfile, read_profile
+from tiertune.workloads.profile_file import UnreadableProfile, read_profile
 
 if TYPE_CHECKING:
     import numpy as np

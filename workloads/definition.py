@@ -190,14 +190,14 @@ else:
 class ProfileFile(Strict):
     """A profile of a real process, made by `tiertune record` or `tiertune profile import`."""
 
-    file: Text = Field(description="the Parquet file, relative to the current directory")
-    sha256: Text | None = Field(
+    file: Text = Field(description="the Parquet file, relative to this one or to the current directory")
+    digest: Text | None = Field(
         default=None, description="digest of its content, as `profile show` prints it; absent: any content"
     )
 
 
 class Sim(Strict):
-    """How the workload is simulated: a recorded kernel, synthetic streams, or the profile of a real process."""
+    """How the workload is simulated: a recorded kernel, synthetic streams, or a measured profile."""
 
     record: Record | None = Field(default=None, description="kernel that is executed and recorded here")
     carry: Carry = Field(default=Carry(), description="input that the recorded run stands for")
@@ -357,7 +357,17 @@ def load_workload(name_or_path: str, base: Path | None = None) -> Workload:
     path = find("workloads", name_or_path, base)
     if path.suffix == PROFILE_SUFFIX:
         return profile_workload(path)
-    return load(Workload, path, _engine_mistakes)
+    workload = load(Workload, path, lambda loaded: _engine_mistakes(_settled(loaded, path.parent)))
+    return _settled(workload, path.parent)
+
+
+def _settled(workload: Workload, folder: Path) -> Workload:
+    """With the profile's path as it is found from here: relative to the workload's file, or else as it is."""
+    profile = workload.sim.profile
+    if profile is None or not (folder / profile.file).is_file():
+        return workload
+    found = profile.model_copy(update={"file": str(folder / profile.file)})
+    return workload.model_copy(update={"sim": workload.sim.model_copy(update={"profile": found})})
 
 
 def profile_workload(path: Path) -> Workload:
@@ -366,7 +376,7 @@ def profile_workload(path: Path) -> Workload:
     Profiles of kernels are refused: these are replayed through their workload, which knows their full size.
     """
     from tiertune.workloads.measured import default_name
-    from tiertune.workloads.profile import UnreadableProfile, read_head
+    from tiertune.workloads.profile_file import UnreadableProfile, read_head
 
     try:
         metadata, digest = read_head(path)
@@ -384,7 +394,7 @@ def profile_workload(path: Path) -> Workload:
             source=f"a real process: {told['program']}",
             metric=Metric(name="runtime_s", direction="minimize"),
             threads=told["threads"],
-            sim=Sim(profile=ProfileFile(file=str(path), sha256=digest)),
+            sim=Sim(profile=ProfileFile(file=str(path), digest=digest)),
         )
     except (UnreadableProfile, KeyError, TypeError, AttributeError, ValidationError) as error:
         raise InputError(f"{path}: this is not a profile ({str(error).splitlines()[0]})") from error
@@ -392,8 +402,10 @@ def profile_workload(path: Path) -> Workload:
 
 def _profile_bytes(path: Path) -> int:
     """Footprint of a measured profile; raises `InputError`."""
-    from tiertune.workloads.profile import UnreadableProfile, read_head
+    from tiertune.workloads.profile_file import UnreadableProfile, read_head
 
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
     try:
         return sum(int(info["bytes"]) for info in read_head(path)[0]["objects"])
     except (UnreadableProfile, KeyError, TypeError, ValueError) as error:

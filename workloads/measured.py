@@ -1,7 +1,8 @@
-"""Profiles of real processes: from how often pages were found touched to lines read, page by page and slice by slice.
+"""Profiles of real processes: from how often pages were found touched to lines read, by page and slice.
 
-A sampler or another tool says which pages were touched, rarely how much memory traffic that was, and never how
-accesses depend on each other. What is not seen is declared, written into the profile and told with every replay.
+A sampler or another tool says which pages were touched, rarely how much memory traffic that was, and never
+how accesses depend on each other. What is not seen is declared, written into the profile and told with every
+replay.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ PAGE_BYTES = 4096
 SLICES = 64
 """Slices of about equal work that a measured run is cut into."""
 
+MOST_ROWS = 2**22
+"""Rows of a profile, so that it stays small: of large processes fewer slices are kept."""
+
 SMALL_AREA_PAGES = 2048
 """Areas below 8 MiB are one object together, as replayed pages are large."""
 
@@ -36,7 +40,7 @@ DECLARED = {"dependent": "chase", "independent": "random", "sequential": "stream
 """What users declare, and the engine's access class for it."""
 
 LOCAL_NS = 90.0
-"""Unloaded latency of local memory on current servers; with the class's misses in flight it gives `LINE_NS`."""
+"""Unloaded latency of local memory on current servers, from which `LINE_NS` follows."""
 
 LINE_NS = {
     "chase": LOCAL_NS,
@@ -110,6 +114,8 @@ class Sightings:
     visits: Floats
     resident: Ints
     stores_only: bool = False
+    stores: Floats | None = None
+    """Retired stores, where they were counted: as many as there are visits."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -129,6 +135,11 @@ def this_machine() -> dict[str, str]:
         "architecture": uname.machine,
         "cores": str(os.cpu_count() or 1),
     }
+
+
+def slice_count(pages: int) -> int:
+    """Slices into which a run over so many pages is cut."""
+    return max(1, min(SLICES, MOST_ROWS // max(pages, 1)))
 
 
 def key_of(process: int, page: int) -> int:
@@ -174,6 +185,8 @@ def profile_of(
     rows = np.lexsort((page[place], classes[place], owner[place], slices))
     place, slices, visits = place[rows], slices[rows], visits[rows]
     same = np.flatnonzero(np.concatenate([[True], (np.diff(slices) != 0) | (np.diff(place) != 0)]))
+    stores = np.zeros_like(visits) if seen.stores is None else seen.stores[known][rows]
+    stores = np.rint(np.add.reduceat(stores, same)).astype(np.int64)
     visits = np.add.reduceat(visits, same)
     place, slices = place[same], slices[same]
     line_ns = np.array([LINE_NS[name] for name in ENGINE_CLASSES])[classes[place]]
@@ -181,8 +194,8 @@ def profile_of(
     # Slices in which nobody worked are left out.
     works = np.array([info["ops"] > 0 for info in told])
     number = np.cumsum(works) - 1
-    rows = works[slices] & (reads > 0)
-    place, reads, slices = place[rows], reads[rows], number[slices[rows]]
+    rows = works[slices] & ((reads > 0) | (stores > 0))
+    place, reads, stores, slices = place[rows], reads[rows], stores[rows], number[slices[rows]]
     if len(place) == 0:
         raise NothingSeen("what was seen comes to less than one line read from memory; sample for longer")
     stream = classes[place] == ENGINE_CLASSES.index("stream")
@@ -190,7 +203,7 @@ def profile_of(
         "reads": reads,
         "prefetched": np.where(stream, reads * 63 // 64, 0),
         "writebacks": reads if seen.stores_only else np.zeros_like(reads),
-        "stores": reads if seen.stores_only else np.zeros_like(reads),
+        "stores": reads if seen.stores_only else stores,
         "touches": reads,
     }
     columns = {
@@ -223,8 +236,8 @@ def profile_of(
     if not measured:
         scaling["stalled_share"] = stalled_share
         notes.append(
-            f"Assumed, not measured: threads wait for memory {stalled_share:.0%} of their time in every slice;"
-            " that sets how many lines are read, the sampler says where"
+            f"Assumed, not measured: threads wait for memory {stalled_share:.0%} of their time in every"
+            " slice; that sets how many lines are read, the sampler says where"
         )
     if not seen.stores_only:
         notes.append("Write-backs are left out, because loads and stores were not told apart")

@@ -9,31 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiertune.engine import EngineError, EngineWorkload, profile_version, record, version
-from tiertune.files import InputError
 from tiertune.machines.definition import Machine
 from tiertune.workloads.definition import Workload
+from tiertune.workloads.profile_file import UnreadableProfile, opened, read_profile, write_profile
 
-if TYPE_CHECKING:
-    import numpy as np
-
-Columns = Mapping[str, "np.ndarray[Any, Any]"]
 Notify = Callable[[str], None]
 
 DEFAULT_PAGE_BYTES = 2 * 2**20
-METADATA_KEY = b"tiertune.metadata"
-DIGEST_KEY = b"tiertune.sha256"
-
-
-class UnreadableProfile(Exception):
-    """A stored profile that is not what was written; the sentence says why."""
 
 
 def profile_for(
@@ -57,7 +45,7 @@ def profile_for(
         return EngineWorkload.from_streams(sim.streams.document())
     threads = threads or workload.threads
     if sim.profile is not None:
-        columns, metadata = opened(Path(sim.profile.file), sim.profile.sha256)
+        columns, metadata = opened(Path(sim.profile.file), sim.profile.digest)
         return EngineWorkload.from_profile(columns, metadata, workload.carry_request(page_bytes), threads)
     request = record_request(workload, machine, threads)
     carry = workload.carry_request(page_bytes)
@@ -98,83 +86,6 @@ def profile_path(cache_dir: Path, name: str, request: Mapping[str, Any]) -> Path
     """Where the profile of `request` is kept; another one as soon as the recorder counts differently."""
     text = json.dumps([dict(request), version(), profile_version()], sort_keys=True, separators=(",", ":"))
     return cache_dir / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.parquet"
-
-
-def write_profile(path: Path, columns: Columns, metadata: str) -> None:
-    """Writes a profile as Parquet; the file appears whole or not at all. Raises `OSError`."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pa.table({name: pa.array(values) for name, values in columns.items()})
-    table = table.replace_schema_metadata(
-        {METADATA_KEY: metadata.encode(), DIGEST_KEY: _digest(columns, metadata).encode()}
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=".part", dir=path.parent)
-    os.close(handle)
-    try:
-        pq.write_table(table, temporary, compression="zstd")
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def read_profile(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
-    """Columns and metadata as they were written; raises `UnreadableProfile`."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        table = pq.read_table(path)
-        stored = table.schema.metadata or {}
-        metadata = stored[METADATA_KEY].decode()
-        columns = {name: table.column(name).to_numpy() for name in table.column_names}
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise UnreadableProfile(str(error).splitlines()[0].rstrip(".")) from error
-    except KeyError as error:
-        raise UnreadableProfile("it holds no tiertune.metadata") from error
-    if stored.get(DIGEST_KEY, b"").decode(errors="replace") != _digest(columns, metadata):
-        raise UnreadableProfile("its content does not match its checksum")
-    return columns, metadata
-
-
-def opened(path: Path, sha256: str | None = None) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
-    """`read_profile` for a file that a user names; raises `InputError`, also where its content is not `sha256`."""
-    try:
-        columns, metadata = read_profile(path)
-    except UnreadableProfile as error:
-        raise InputError(f"{path}: this is not a profile ({error})") from error
-    found = _digest(columns, metadata)
-    if sha256 is not None and sha256 != found:
-        raise InputError(f"{path}: the profile is another one than that the workload names (sha256 {found})")
-    return columns, metadata
-
-
-def read_head(path: Path) -> tuple[dict[str, Any], str]:
-    """Metadata of a profile and the digest of its content, without its rows; raises `UnreadableProfile`."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        stored = pq.read_schema(path).metadata or {}
-        metadata = json.loads(stored[METADATA_KEY].decode())
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise UnreadableProfile(str(error).splitlines()[0].rstrip(".")) from error
-    except KeyError as error:
-        raise UnreadableProfile("it holds no tiertune.metadata") from error
-    if not isinstance(metadata, dict):
-        raise UnreadableProfile("its metadata is no mapping")
-    return metadata, stored.get(DIGEST_KEY, b"").decode(errors="replace")
-
-
-def _digest(columns: Columns, metadata: str) -> str:
-    digest = hashlib.sha256(metadata.encode())
-    for name in sorted(columns):
-        values = columns[name]
-        digest.update(f"\n{name} {values.dtype.str} {len(values)}\n".encode())
-        digest.update(values.tobytes())
-    return digest.hexdigest()
 
 
 def _spelled(request: Mapping[str, Any]) -> str:

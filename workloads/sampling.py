@@ -14,6 +14,7 @@ from tiertune.workloads.measured import (
     Sightings,
     Slice,
     key_of,
+    slice_count,
     this_machine,
     touch_rate,
 )
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 SEES = {
-    "referenced": "loads and stores, in chunks of 2 MiB; not which of the two, nor how accesses depend on each other",
+    "referenced": "loads and stores, in chunks of 2 MiB; not which of the two, nor how accesses depend on"
+    " each other",
     "written": "stores, in pages of 4 KiB; not loads, nor how accesses depend on each other",
 }
 """What each sampler sees and does not see."""
@@ -73,28 +75,28 @@ def sightings(
     elapsed = sum(window["elapsed_s"] for window in windows)
     if len(windows) == 0 or cpu.sum() <= 0:
         raise NothingSeen("the process did not run while it was watched")
+    resident = _stretches(
+        [(key_of(process, start), key_of(process, end)) for process, start, end in told["resident"]]
+    )
     # A window belongs to the slice in which half of its work is done.
     middle = (np.cumsum(cpu) - cpu / 2) / cpu.sum()
-    slice_of = np.minimum((middle * SLICES).astype(np.int64), SLICES - 1)
-    _, slice_of = np.unique(slice_of, return_inverse=True)
+    most = slice_count(len(resident))
+    turn = np.minimum((middle * most).astype(np.int64), most - 1)
+    slice_of: Ints = np.unique(turn, return_inverse=True)[1].astype(np.int64)
     count = int(slice_of[-1]) + 1
 
     def summed(name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
         values = np.array([window[name] for window in windows], dtype=np.float64)
-        sums: np.ndarray[Any, np.dtype[np.float64]] = np.bincount(slice_of, weights=values, minlength=count)
-        return sums
+        return np.bincount(slice_of, weights=values, minlength=count).astype(np.float64)
 
     looks, cpu_ns, elapsed_s = summed("looks"), summed("cpu_ns"), summed("elapsed_s")
-    resident = _stretches(
-        [(key_of(process, start), key_of(process, end)) for process, start, end in told["resident"]]
-    )
     start = (columns["process"].astype(np.int64) << PROCESS_SHIFT) | columns["start"].astype(np.int64)
     order = np.lexsort((start, slice_of[columns["window"]]))
     slices = slice_of[columns["window"]][order]
     start, pages = start[order], columns["pages"][order].astype(np.int64)
     hits = columns["hits"][order].astype(np.float64)
-    new = np.concatenate([[True], (np.diff(slices) != 0) | (np.diff(start) != 0) | (np.diff(pages) != 0)])
-    new = np.flatnonzero(new)[: len(hits)]
+    first = np.concatenate([[True], (np.diff(slices) != 0) | (np.diff(start) != 0) | (np.diff(pages) != 0)])
+    new = np.flatnonzero(first)[: len(hits)]
     hits = np.add.reduceat(hits, new) if len(hits) else hits
     slices, start, pages = slices[new], start[new], pages[new]
     low, high = np.searchsorted(resident, start), np.searchsorted(resident, start + pages)

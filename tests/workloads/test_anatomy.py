@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from tiertune.tuner.cli.app import app
 from tiertune.workloads.anatomy import anatomy, distance
-from tiertune.workloads.profile import write_profile
+from tiertune.workloads.profile_file import write_profile
 
 ROWS = [
     # slice, object, class, page, reads, writebacks

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,7 +46,19 @@ def demo(
 
 @guarded
 def tune(
-    campaign: Annotated[str, typer.Argument(help="A campaign of `tiertune list campaigns`, or a file.")],
+    campaign: Annotated[
+        str | None, typer.Argument(help="A campaign of `tiertune list campaigns`, or a file.")
+    ] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option("--workload", "-w", help="Instead of a campaign: a workload or measured profile."),
+    ] = None,
+    machine: Annotated[str, typer.Option("--machine", "-m", help="Machine for --workload.")] = "skx-numa",
+    system: Annotated[
+        list[str] | None, typer.Option("--system", help="System for --workload; repeat it to tune several.")
+    ] = None,
+    ratio: Annotated[str, typer.Option(help="Fast to slow memory for --workload.")] = "1:8",
+    trials: Annotated[int, typer.Option(min=1, help="Search trials for --workload.")] = 60,
     results: Results = RESULTS,
     name: Name = None,
     extend: Extend = False,
@@ -55,14 +67,58 @@ def tune(
 ) -> None:
     """Run a campaign: search, fresh-seed validation, report.
 
-    A campaign that was started before goes on where it was.
+    A campaign that was started before goes on where it was. With --workload
+    no file is needed: one workload is tuned on one machine.
 
     \b
     Examples:
       tiertune tune demo --dry-run
       tiertune tune campaigns/demo.yaml --results /tmp/results
+      tiertune tune --workload redis.parquet --system hemem --trials 40
     """
+    from tiertune.files import InputError
+
+    if (campaign is None) == (workload is None):
+        raise InputError("give a campaign or --workload, one of the two")
+    if workload is not None:
+        with _campaign_of(workload, machine, system or ["hemem"], ratio, trials) as made:
+            _tune(str(made), results, name, extend=extend, dry_run=dry_run, as_json=as_json)
+        return
+    assert campaign is not None
     _tune(campaign, results, name, extend=extend, dry_run=dry_run, as_json=as_json)
+
+
+@contextmanager
+def _campaign_of(workload: str, machine: str, systems: list[str], ratio: str, trials: int) -> Iterator[Path]:
+    """A campaign file for one workload on one machine; gone afterwards, as results keep the resolved one."""
+    import tempfile
+
+    import yaml
+
+    from tiertune.files import find
+    from tiertune.workloads.definition import load_workload
+
+    def lasting(folder: str, given: str) -> str:
+        path = find(folder, given)
+        return given if path.stem == given else str(path.resolve())
+
+    document = {
+        "name": load_workload(workload).name,
+        "description": f"{', '.join(systems)} tuned for one workload",
+        "scenarios": [
+            {
+                "workload": lasting("workloads", workload),
+                "machine": lasting("machines", machine),
+                "ratio": ratio,
+            }
+        ],
+        "systems": [{"system": name, "space": name} for name in systems],
+        "budget": {"trials": trials, "initial": max(1, min(20, trials // 4))},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "campaign.yaml")
+        path.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        yield path
 
 
 @guarded

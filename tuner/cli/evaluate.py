@@ -106,7 +106,11 @@ def run(
             "page_bytes": page_bytes,
             "mode": mode.value,
         },
-        "workload": {"footprint_bytes": described["footprint_bytes"], "notes": described.get("notes", [])},
+        "workload": {
+            "footprint_bytes": described["footprint_bytes"],
+            "measured": definition.sim.profile is not None,
+            "notes": described.get("notes", []),
+        },
         "runs": [
             {"seed": seed, "metrics": result["metrics"]}
             for seed, result in zip(numbers, measured, strict=True)
@@ -208,7 +212,9 @@ def _print(document: dict[str, Any], declared: tuple[MetricInfo, ...]) -> None:
         markup=False,
     )
     notes = len(document["workload"]["notes"])
-    if notes:
+    if notes and document["workload"]["measured"]:
+        out.print(f"as measured; {notes} notes on what was assumed: --json", markup=False)
+    elif notes:
         pages = quantity(scenario["page_bytes"], "bytes").replace(" ", "")
         what = f"tiertune record {scenario['workload']} -m {scenario['machine']} --page-size {pages}"
         out.print(f"carried to that size; {notes} notes on how: {what}", markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from tiertune.tuner.cli.failures import guarded
 from tiertune.tuner.cli.options import Json
 
-profile = typer.Typer(no_args_is_help=True, help="Look at recorded profiles: show, heatmap, diff.")
+profile = typer.Typer(no_args_is_help=True, help="Look at profiles (show, heatmap, diff), or import them.")
 
 File = Annotated[Path, typer.Argument(help="A profile: a Parquet file under results/profiles.")]
 
@@ -30,14 +31,19 @@ def show(file: File, as_json: Json = False) -> None:
     from tiertune.tuner.cli.output import console, print_json
     from tiertune.tuner.report.numbers import quantity
     from tiertune.workloads.anatomy import PAGE_BYTES, read_anatomy
+    from tiertune.workloads.profile_file import read_head
 
     found = read_anatomy(file)
+    head, digest = read_head(file)
+    told = head.get("measured")
     shares = {f"{part:g}": found.hottest_share(part) for part in HOTTEST}
     if as_json:
         objects = zip(found.objects, found.pages, found.reads, found.writebacks, strict=True)
         print_json(
             {
                 "kernel": found.kernel,
+                "measured": told,
+                "digest": digest,
                 "ops": found.ops,
                 "objects": [
                     {"name": name, "pages": pages, "reads": reads, "writebacks": writebacks}
@@ -64,6 +70,10 @@ def show(file: File, as_json: Json = False) -> None:
     out.print(f"reads by class: {mix}", markup=False)
     hottest = ", ".join(f"{float(part):.3g} of them {share:.1%}" for part, share in shares.items())
     out.print(f"reads of the hottest pages: {hottest}", markup=False)
+    if told is not None:
+        out.print(f"sampler {told['sampler']}: it sees {told['sees']}", markup=False)
+        for note in told["notes"]:
+            out.print(f"note: {note}", markup=False)
 
 
 @profile.command()
@@ -122,3 +132,88 @@ def diff(first: File, second: File, as_json: Json = False) -> None:
         out.print(
             f"hottest {float(part):.3g} of the pages: {one:.1%} and {other:.1%} of the reads", markup=False
         )
+
+
+class Format(StrEnum):
+    """Files of other tools."""
+
+    PERF_SCRIPT = "perf-script"
+    DAMON = "damon"
+    MASIM = "masim"
+
+
+@profile.command("import")
+@guarded
+def import_file(
+    file: Annotated[Path, typer.Argument(help="What the other tool wrote.")],
+    source: Annotated[Format, typer.Option("--from", help="The tool.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The profile (.parquet); for masim .yaml.")],
+    access: Annotated[
+        list[str] | None,
+        typer.Option("--class", metavar="CLASS[:RANGE]", help="As for `tiertune record`."),
+    ] = None,
+    stalled: Annotated[
+        float, typer.Option(min=0.01, max=0.95, help="For damon: share of its time that waits for memory.")
+    ] = 0.5,
+    period: Annotated[
+        int | None, typer.Option(min=1, help="For perf-script: period of samples that do not say theirs.")
+    ] = None,
+    samples: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="For damon: checks of a page in an aggregation.")
+    ] = 20,
+    threads: Annotated[int, typer.Option(min=1, max=4096, help="For damon: busy threads.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Make a profile of what another tool recorded.
+
+    perf-script: text of `perf script` with data addresses. damon: regions as
+    the tracepoint damon_aggregated or `damo report raw` print them. masim: a
+    configuration, which becomes a workload file that our kernel executes.
+
+    \b
+    Examples:
+      tiertune profile import --from perf-script mem.txt -o mem.parquet
+      tiertune profile import --from damon damon.txt -o damon.parquet
+      tiertune profile import --from masim stairs.cfg -o stairs.yaml
+    """
+    from tiertune.files import InputError
+    from tiertune.tuner.cli.recording import declaration, finish
+    from tiertune.workloads.measured import NothingSeen
+
+    ending = ".yaml" if source is Format.MASIM else ".parquet"
+    if out.suffix != ending:
+        raise InputError(f"--out: {out} must end in {ending}")
+    if source is Format.MASIM:
+        _import_masim(file, out)
+        return
+    declared = [declaration(text) for text in access or []]
+    try:
+        if source is Format.PERF_SCRIPT:
+            from tiertune.workloads.imports.perf import read_perf
+
+            seen = read_perf(file, period)
+        else:
+            from tiertune.workloads.imports.damon import read_damon
+
+            seen = read_damon(file, samples, threads)
+    except NothingSeen as error:
+        raise InputError(str(error)) from error
+    finish(seen, declared, stalled, out, as_json)
+
+
+def _import_masim(file: Path, out: Path) -> None:
+    import yaml
+
+    from tiertune.files import InputError
+    from tiertune.tuner.report.files import write_whole
+    from tiertune.workloads.imports.masim import read_masim
+
+    document = read_masim(file)
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    try:
+        write_whole(out, text)
+    except OSError as error:
+        raise InputError(
+            f"--out: {out} cannot be written ({(error.strerror or str(error)).lower()})"
+        ) from error
+    print(out)

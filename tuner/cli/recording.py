@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,7 +21,8 @@ PROCESS_ONLY = ("pid", "out", "seconds", "sampler", "interval_ms", "access", "st
 def record(
     context: typer.Context,
     what: Annotated[
-        list[str] | None, typer.Argument(metavar="WORKLOAD | -- COMMAND ...", help="A workload, or a command.")
+        list[str] | None,
+        typer.Argument(metavar="WORKLOAD | -- COMMAND ...", help="A workload, or a command."),
     ] = None,
     machine: Annotated[
         str | None, typer.Option("--machine", "-m", help="For a workload: a machine, by name or file.")
@@ -31,7 +32,9 @@ def record(
     pid: Annotated[int | None, typer.Option(min=1, help="A process that runs, instead of a command.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Profile of a process; by default results/profiles/PROGRAM.parquet."),
+        typer.Option(
+            "--out", "-o", help="Profile of a process; by default results/profiles/PROGRAM.parquet."
+        ),
     ] = None,
     seconds: Annotated[
         float | None,
@@ -78,7 +81,9 @@ def record(
     if machine is not None:
         extra = sorted(given & set(PROCESS_ONLY))
         if extra:
-            raise InputError(f"{_option(extra[0])} is for processes, and --machine for workloads; give one of them")
+            raise InputError(
+                f"{_option(extra[0])} is for processes, and --machine for workloads; give one of them"
+            )
         if not what or len(what) != 1:
             raise InputError("with --machine one workload is recorded: tiertune record WORKLOAD -m MACHINE")
         _record_kernel(what[0], machine, page_size, threads, results, as_json)
@@ -88,9 +93,12 @@ def record(
         raise InputError(f"{_option(extra[0])} is for workloads, which need --machine, too")
     if (pid is None) == (not what):
         raise InputError("give a command (tiertune record -- COMMAND ...) or --pid, one of the two")
+    if out is not None and out.suffix != ".parquet":
+        raise InputError(f"--out: {out} must end in .parquet")
     declared = [declaration(text) for text in access or []]
     seen = _sample(what or [], pid, sampler, seconds, interval_ms / 1000, as_json)
-    _keep(seen, declared, stalled, out or results / "profiles" / f"{_plain(seen.program)}.parquet", as_json)
+    path = out or results / "profiles" / f"{_plain(seen.program)}.parquet"
+    finish(seen, declared, stalled, path, as_json)
 
 
 def _given(context: typer.Context, name: str) -> bool:
@@ -129,7 +137,9 @@ def declaration(text: str) -> Declaration:
             raise InputError(f"--class {text}: the range ends before it begins")
         return Declaration(name, pages=(first // PAGE_BYTES, -(-last // PAGE_BYTES)))
     if not where:
-        raise InputError(f"--class {text}: after the colon an area (heap) or addresses (0x..-0x..) are expected")
+        raise InputError(
+            f"--class {text}: after the colon an area (heap) or addresses (0x..-0x..) are expected"
+        )
     return Declaration(name, label=where)
 
 
@@ -146,7 +156,9 @@ def _sample(
 
     names = ("auto", *engine.samplers())
     if wanted not in names:
-        raise InputError(f"--sampler: there is no sampler '{wanted}'; did you mean '{nearest(wanted, names)}'?")
+        raise InputError(
+            f"--sampler: there is no sampler '{wanted}'; did you mean '{nearest(wanted, names)}'?"
+        )
     chosen, why = choose(wanted)
     say(f"sampler {chosen}, {why}; it sees {SEES[chosen]}")
     try:
@@ -162,9 +174,15 @@ def _program_of(pid: int) -> str:
 
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        return " ".join(word.decode(errors="replace") for word in words if word) or f"process {pid}"
+        return _spelled(" ".join(word.decode(errors="replace") for word in words if word) or f"process {pid}")
     except OSError:
         raise InputError(f"--pid: there is no process {pid}") from None
+
+
+def _spelled(program: str) -> str:
+    """A command on one line, not too long for reports."""
+    program = " ".join(program.split())
+    return program if len(program) <= 120 else program[:117] + "..."
 
 
 def _sample_command(
@@ -185,7 +203,7 @@ def _sample_command(
         hint = "; a workload of ours is recorded with --machine" if len(command) == 1 else ""
         raise InputError(f"{command[0]} cannot be started: {reason}{hint}") from error
     try:
-        seen = sample_process(process.pid, shlex.join(command), sampler, seconds, interval_s)
+        seen = sample_process(process.pid, _spelled(shlex.join(command)), sampler, seconds, interval_s)
     finally:
         ended = _ended(process)
     if ended > 0:
@@ -211,11 +229,8 @@ def _ended(process: object) -> int:
     return 0
 
 
-def _keep(
-    seen: Sightings, declared: list[Declaration], stalled: float, path: Path, as_json: bool
-) -> None:
-    import json
-
+def finish(seen: Sightings, declared: list[Declaration], stalled: float, path: Path, as_json: bool) -> None:
+    """Makes a profile of what was seen, keeps it at `path` and tells about it; raises `InputError`."""
     from tiertune.files import InputError
     from tiertune.workloads.measured import NothingSeen, profile_of
 
@@ -228,31 +243,30 @@ def _keep(
     except NothingSeen as error:
         raise InputError(str(error)) from error
     write_measured(path, columns, metadata)
-    told = json.loads(metadata)["measured"]
     if as_json:
         from tiertune.tuner.cli.output import print_json
 
         print_json({"file": str(path), **describe(metadata)})
-        return
-    print_measured(path, metadata)
-    looks, share = told["parameters"]["looks"], float(told["parameters"]["looking_share"])
-    print(f"{looks} looks took {share:.1%} of the time")
+    else:
+        print_measured(path, metadata)
 
 
 def write_measured(path: Path, columns: object, metadata: str) -> None:
     """Keeps a measured profile; raises `InputError` where it cannot be written."""
-    from typing import Any, cast
+    from typing import cast
 
     from tiertune.files import InputError
-    from tiertune.workloads.profile import write_profile
+    from tiertune.workloads.profile_file import write_profile
 
     try:
         write_profile(path, cast("dict[str, Any]", columns), metadata)
     except OSError as error:
-        raise InputError(f"--out: {path} cannot be written ({(error.strerror or str(error)).lower()})") from error
+        raise InputError(
+            f"--out: {path} cannot be written ({(error.strerror or str(error)).lower()})"
+        ) from error
 
 
-def describe(metadata: str) -> dict[str, object]:
+def describe(metadata: str) -> dict[str, Any]:
     """What a measured profile says of itself."""
     import json
 
@@ -273,11 +287,15 @@ def print_measured(path: Path, metadata: str) -> None:
 
     told = describe(metadata)
     out = console()
-    size = quantity(told["footprint_bytes"], "bytes")  # type: ignore[arg-type]
+    size = quantity(told["footprint_bytes"], "bytes")
     out.print(
         f"{told['program']}: {size}, {told['threads']} busy threads, {told['slices']} slices", markup=False
     )
-    for note in told["notes"]:  # type: ignore[attr-defined]
+    looks = told["parameters"]
+    if "looking_share" in looks:
+        share = float(looks["looking_share"])
+        out.print(f"{looks['looks']} looks, which took {share:.1%} of the time", markup=False)
+    for note in told["notes"]:
         out.print(f"note: {note}", markup=False)
     out.print(f"profile {path}", markup=False, soft_wrap=True)
 

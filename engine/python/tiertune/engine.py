@@ -325,10 +325,11 @@ def sample(
 ) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
     """Samples process ``pid`` and its children for ``seconds``, until it ends, or until Ctrl-C.
 
-    Columns (equal lengths, sorted by window): ``window``, ``process``, ``start`` and ``pages`` (4 KiB pages that
-    are not told apart), ``hits`` (touched pages, summed over the looks). The rest as JSON: ``windows``,
-    ``areas`` (process, first page, page after the last, label), ``resident`` (stretches of pages), ``threads``,
-    ``looking_share``, ``notes``. Raises ``SamplerUnfit``, and ``EngineError`` for a process that is not there.
+    Columns (equal lengths, sorted by window): ``window``, ``process``, ``start`` and ``pages`` (4 KiB pages
+    that are not told apart), ``hits`` (touched pages, summed over the looks). The rest as JSON: ``windows``,
+    ``areas`` (process, first page, page after the last, label), ``resident`` (stretches of pages),
+    ``threads``, ``looking_share``, ``notes``. Raises ``SamplerUnfit``, and ``EngineError`` for a process that
+    is not there.
     """
     try:
         columns, told = _native().sample(pid, sampler, seconds, interval_s, windows)

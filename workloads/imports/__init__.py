@@ -1,0 +1,1 @@
+"""What other tools recorded, read as profiles: `perf script`, DAMON, configurations of masim."""
