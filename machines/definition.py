@@ -88,8 +88,8 @@ class Machine(Strict):
         default=224,
         ge=1,
         le=1_000_000,
-        description="instructions that a core holds in its reorder buffer; what comes behind a miss and waits for"
-        " none runs while it is under way; the default is Skylake's",
+        description="instructions that a core holds in its reorder buffer; what comes behind a miss and waits"
+        " for none runs while it is under way; the default is Skylake's",
     )
     sample_assist_ns: Number = Field(
         ge=0, le=100_000, description="time that the sampled thread loses per hardware sample, in ns"

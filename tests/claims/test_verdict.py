@@ -50,6 +50,39 @@ def claim(*checks: dict[str, Any], **more: Any) -> Claim:
         ({"of": {"take": "mean"}, "expected": 2.4, "within": 0.1}, False),
         ({"kind": "difference", "of": {"system": "d"}, "to": {"system": "b"}, "least": 2, "most": 2}, True),
         ({"kind": "difference", "of": {"system": "d"}, "to": {"system": "b"}, "most": 1.9}, False),
+        # d leads c by 1.9 and b leads a by 1: 1.9 times as much.
+        (
+            {
+                "kind": "difference",
+                "of": {"system": "d"},
+                "to": {"system": "c"},
+                "against": {"of": {"system": "b"}, "to": {"system": "a"}},
+                "expected": 1.9,
+                "within": 1e-9,
+            },
+            True,
+        ),
+        (
+            {
+                "kind": "ratio",
+                "of": {"system": "d"},
+                "to": {"system": "b"},
+                "against": {"of": {"system": "b"}, "to": {"system": "a"}},
+                "least": 1.01,
+            },
+            False,
+        ),
+        # Nothing is so many times as much as what is behind.
+        (
+            {
+                "kind": "difference",
+                "of": {"system": "d"},
+                "to": {"system": "c"},
+                "against": {"of": {"system": "a"}, "to": {"system": "b"}},
+                "most": 100,
+            },
+            False,
+        ),
         # The best of all rows is a, whose slowdown is the lowest.
         ({"of": {"best_by": "performance"}, "most": 1}, True),
         ({"of": {"best_by": "slowdown"}, "most": 1}, False),
@@ -76,6 +109,27 @@ def test_checks(check: dict[str, Any], met: bool) -> None:
     assert judged.reason == ("" if met else "why")
     assert judged.measured
     assert judged.expected
+
+
+@pytest.mark.parametrize(
+    ("settled_seeds", "changed_seeds", "verdict"),
+    [(3, 3, Verdict.MET), (2, 3, Verdict.MET), (1, 3, Verdict.MISSED), (0, 3, Verdict.MISSED)],
+)
+def test_what_has_not_settled_takes_for_ever(
+    settled_seeds: int, changed_seeds: int, verdict: Verdict
+) -> None:
+    spreads = {"last_change_s": Spread(changed_seeds, 5.0, 5.0, 5.0)}
+    if settled_seeds:
+        spreads["convergence_s"] = Spread(settled_seeds, 10.0, 10.0, 10.0)
+    check = {"kind": "value", "metric": "convergence_s", "most": 20}
+    judged = judge(claim(check), [Group(AT, {"ok": 3}, spreads, {})])
+    assert judged.verdict is verdict
+    assert ("inf" in judged.measured) is (verdict is Verdict.MISSED)
+
+
+def test_a_run_without_a_change_has_no_convergence() -> None:
+    check = {"kind": "value", "metric": "convergence_s", "most": 20}
+    assert judge(claim(check), [group("a", 1.0)]).verdict is Verdict.NOT_CHECKABLE
 
 
 def placed(figures: dict[str, float], fast: str) -> Group:

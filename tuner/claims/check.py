@@ -49,6 +49,13 @@ class Selector(Strict):
         return names if self.take == "each" else f"{self.take} of {names}"
 
 
+class Pair(Strict):
+    """Two rows that are compared with each other."""
+
+    of: Selector = Field(description="the row")
+    to: Selector = Field(description="the row that is divided by or taken off")
+
+
 class Check(Strict):
     """One comparison, on medians over seeds."""
 
@@ -64,6 +71,13 @@ class Check(Strict):
     of: Selector = Field(default=Selector(), description="the row, or all that fit")
     to: Selector | None = Field(
         default=None, description="ratio, difference: the row that is divided by or taken off"
+    )
+    against: Pair | None = Field(
+        default=None,
+        description=(
+            "ratio, difference: what is held to the bounds is the ratio or difference divided by that of"
+            " these two rows"
+        ),
     )
     rows: list[list[Selector]] = Field(
         default=[],
@@ -118,6 +132,8 @@ class Check(Strict):
         if self.kind in ("ratio", "difference") and self.to is None:
             word = "divided by" if self.kind == "ratio" else "taken off"
             yield ("to",), f"is missing: the row that is {word}"
+        if self.against is not None and self.kind not in ("ratio", "difference"):
+            yield ("against",), f"is for kinds ratio and difference, not {self.kind}"
         if self.expected is not None and self.within_pct is None and self.within is None:
             yield ("within_pct",), "is missing: how far from 'expected' the figure may be, in percent"
         if self.expected is None and self.least is None and self.most is None:

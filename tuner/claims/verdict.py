@@ -13,6 +13,8 @@ from tiertune.tuner.claims.check import Check, Selector
 from tiertune.tuner.claims.definition import PERFORMANCE, Claim
 from tiertune.tuner.sweep.measured import Group
 
+CONVERGENCE, LAST_CHANGE = "convergence_s", "last_change_s"
+
 
 class Verdict(StrEnum):
     """How a claim fares."""
@@ -136,16 +138,33 @@ def _compared(
     for figure, name in zip(figures, names, strict=True):
         said = f"{label}{check.called()} {name}"
         if check.to is not None:
-            others = chosen_by(check.to, groups)
-            if check.to.take == "each" and len(others) > 1:
-                raise MissingRowError(f"'{check.to.said()}' is {len(others)} rows; name more coordinates")
-            other = _taken(check.to, [figure_of(group, check.metric, check.per) for group in others])
-            if check.kind == "difference":
-                figure, sign = figure - other, "-"
-            else:
-                figure, sign = figure / other if other else math.inf, "/"
-            said = f"{said} {sign} {check.to.said()}"
+            figure = _between(check, figure, _one(check, check.to, groups))
+            said = f"{said} {_sign(check)} {check.to.said()}"
+        if check.against is not None:
+            pair = check.against
+            other = _between(check, _one(check, pair.of, groups), _one(check, pair.to, groups))
+            # Against nothing, or less than nothing, there is no "so many times as much".
+            figure = figure / other if other > 0 else math.nan
+            said = f"({said}) / ({pair.of.said()} {_sign(check)} {pair.to.said()})"
         yield Finding(low <= figure <= high, f"{said} = {figure:.4g}", f"{said}: {expected}")
+
+
+def _sign(check: Check) -> str:
+    return "-" if check.kind == "difference" else "/"
+
+
+def _between(check: Check, figure: float, other: float) -> float:
+    if check.kind == "difference":
+        return figure - other
+    return figure / other if other else math.inf
+
+
+def _one(check: Check, selector: Selector, groups: Sequence[Group]) -> float:
+    """The figure of the one row, or of all together, that a selector means."""
+    chosen = chosen_by(selector, groups)
+    if selector.take == "each" and len(chosen) > 1:
+        raise MissingRowError(f"'{selector.said()}' is {len(chosen)} rows; name more coordinates")
+    return _taken(selector, [figure_of(group, check.metric, check.per) for group in chosen])
 
 
 def _taken(selector: Selector, figures: Sequence[float]) -> float:
@@ -273,12 +292,20 @@ def chosen_by(selector: Selector, groups: Sequence[Group]) -> list[Group]:
     return found
 
 
+def _unsettled(group: Group) -> bool:
+    settled = group.spreads.get(CONVERGENCE)
+    return settled is None or 2 * settled.seeds <= group.spreads[LAST_CHANGE].seeds
+
+
 def figure_of(group: Group, metric: str, per: str | None = None) -> float:
     """The median over seeds of a figure of a group; raises `MissingRowError` when there is none.
 
-    With `per` that figure is divided by another one of the group.
+    With `per` that figure is divided by another one of the group. What has a change to
+    settle after, and has not by the end of half its runs or more, takes for ever.
     """
     spread = group.spreads.get("slowdown" if metric == PERFORMANCE else metric)
+    if metric == CONVERGENCE and LAST_CHANGE in group.spreads and _unsettled(group):
+        return math.inf
     if spread is None:
         raise MissingRowError(f"{group.at.system} has no '{metric}' ({', '.join(group.statuses)})")
     figure = 1 / spread.median if metric == PERFORMANCE else spread.median
