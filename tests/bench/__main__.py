@@ -33,6 +33,7 @@ def main() -> int:
     console.print(f"{os.cpu_count()} cores, load {load:.1f}{quiet}")
     sections: list[Callable[[], trials.Section]] = [
         partial(trials.seconds_per_trial, repetitions),
+        partial(trials.fast_against_reference, repetitions),
         trials.memory_per_page,
         partial(trials.trials_per_hour, repetitions),
         trials.scale,

@@ -7,6 +7,10 @@ import io
 from tiertune.tuner.sensitivity.study import SceneStudy
 
 
+LEAST_SHARE = 0.01
+"""Ends that change less than this share of the widest swing have no bar."""
+
+
 def tornado(study: SceneStudy, claim: str, by_pct: float) -> str:
     """The picture as SVG, the same for the same study."""
     import matplotlib as mpl
@@ -18,6 +22,7 @@ def tornado(study: SceneStudy, claim: str, by_pct: float) -> str:
     FigureCanvasSVG(figure)
     axes = figure.add_subplot()
     nominal = study.nominal_pct or 0.0
+    widest = max((swing.size() for swing in swings), default=0.0)
     for place, swing in enumerate(swings):
         parameter = swing.parameter
         assert swing.low_pct is not None
@@ -26,6 +31,8 @@ def tornado(study: SceneStudy, claim: str, by_pct: float) -> str:
             (swing.low_pct, "#4477aa", f"{parameter.low:g}"),
             (swing.high_pct, "#ee6677", f"{parameter.high:g}"),
         ):
+            if abs(value - nominal) < LEAST_SHARE * widest:
+                continue
             axes.barh(place, value - nominal, left=nominal, color=colour, height=0.6)
             side = "left" if value >= nominal else "right"
             axes.annotate(
@@ -45,7 +52,7 @@ def tornado(study: SceneStudy, claim: str, by_pct: float) -> str:
     axes.axvline(nominal, color="#222222", linewidth=1)
     axes.axvline(by_pct, color="#aa3377", linewidth=1, linestyle="--")
     axes.margins(x=0.12)
-    axes.set_xlabel("lead in %; dashed: what the claim needs; ends of ranges beside the bars")
+    axes.set_xlabel("lead in %; dashed: what the claim needs; beside bars: ends of ranges")
     axes.set_title(
         f"{claim}: {study.name}\n{study.verdict}, {study.holding} of {study.measured} models", fontsize=9
     )
