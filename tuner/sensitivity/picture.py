@@ -6,7 +6,6 @@ import io
 
 from tiertune.tuner.sensitivity.study import SceneStudy
 
-
 LEAST_SHARE = 0.01
 """Ends that change less than this share of the widest swing have no bar."""
 
@@ -31,7 +30,7 @@ def tornado(study: SceneStudy, claim: str, by_pct: float) -> str:
             (swing.low_pct, "#4477aa", f"{parameter.low:g}"),
             (swing.high_pct, "#ee6677", f"{parameter.high:g}"),
         ):
-            if abs(value - nominal) < LEAST_SHARE * widest:
+            if abs(value - nominal) <= LEAST_SHARE * widest:
                 continue
             axes.barh(place, value - nominal, left=nominal, color=colour, height=0.6)
             side = "left" if value >= nominal else "right"
