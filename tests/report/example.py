@@ -13,6 +13,7 @@ from tiertune.tuner.report.document import (
     Metric,
     MetricChange,
     Report,
+    Robustness,
     SearchTrial,
     Timeline,
     ValidationPair,
@@ -156,6 +157,18 @@ def example_report(cells: int = 1) -> Report:
         complete=True,
         cells=made,
         environment=[Fact(name="tiertune", value="0.1.0"), Fact(name="commit", value="0123abcd")],
+        robustness=[
+            Robustness(
+                claim="hemem/tuned beats hemem/default",
+                scene="made-up",
+                verdict="mostly robust",
+                models=33,
+                models_where_it_holds=31,
+                nominal_lead_pct=12.5,
+                lowest_lead_pct=-0.5,
+                highest_lead_pct=30.0,
+            )
+        ],
         not_measured=["Real hardware: every number comes from the simulated machine."],
         reproduce=["git checkout 0123abcd", "tiertune tune campaigns/example.yaml"],
     )

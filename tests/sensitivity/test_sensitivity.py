@@ -131,4 +131,12 @@ def test_a_campaign_is_held_to_its_own_conclusion(tmp_path: Path) -> None:
     found = json.loads(ran.stdout)
     assert found["claim"] == "hemem/tuned beats hemem/default"
     assert found["scenes"][0]["models"] == 3
-    assert found["scenes"][0]["nominal_lead_pct"] is not None
+    lead = found["scenes"][0]["nominal_lead_pct"]
+    assert lead is not None
+    report = json.loads((tmp_path / "results" / "small" / "report.json").read_text())
+    (line,) = report["robustness"]
+    assert (line["claim"], line["models"], line["nominal_lead_pct"]) == (found["claim"], 3, lead)
+    assert line["lowest_lead_pct"] <= lead <= line["highest_lead_pct"]
+    assert not any("tiertune sensitivity" in text for text in report["not_measured"])
+    html = (tmp_path / "results" / "small" / "report.html").read_text()
+    assert "hemem/tuned beats hemem/default" in html

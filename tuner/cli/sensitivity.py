@@ -150,14 +150,16 @@ def _write(
     import json
     import re
 
-    from tiertune.tuner.report.files import write_whole
+    from tiertune.tuner.report.files import write_report, write_whole
+    from tiertune.tuner.report.robustness import sensitivity_folder
     from tiertune.tuner.sensitivity.picture import tornado
     from tiertune.tuner.sensitivity.study import overall
 
     def plain(text: str) -> str:
         return re.sub(r"[^a-z0-9.+]+", "-", text.lower()).strip("-")
 
-    folder = results / "sensitivity" / plain(Path(source).stem) / plain(conclusion.text)
+    name = source if (results / source / "journal.sqlite").is_file() else Path(source).stem
+    folder = sensitivity_folder(results, name) / plain(conclusion.text)
     folder.mkdir(parents=True, exist_ok=True)
     document: dict[str, object] = {
         "source": source,
@@ -176,6 +178,9 @@ def _write(
         path = folder / f"tornado-{plain(study.name)}.svg"
         write_whole(path, tornado(study, conclusion.text, conclusion.by_pct))
         paths.append(path)
+    if (results / name / "journal.sqlite").is_file():
+        # A campaign's report has what is known of its conclusion.
+        paths += write_report(results / name)[1]
     return document, paths
 
 

@@ -20,6 +20,11 @@ NOT_MEASURED = (
     "What the search left out: knobs that the campaign does not name kept their declared defaults.",
 )
 
+ROBUSTNESS = (
+    "Whether the gain holds where the model is unsure: `tiertune sensitivity CAMPAIGN` measures it, and this"
+    " report has it from then on."
+)
+
 
 def build_report(journal: Journal) -> Report:
     """The report on what `journal` holds, also while its campaign is still running.
@@ -43,7 +48,8 @@ def build_report(journal: Journal) -> Report:
         complete=complete,
         cells=cells,
         environment=facts(list(environments.values()), claim),
-        not_measured=list(NOT_MEASURED),
+        robustness=[],
+        not_measured=[*NOT_MEASURED, ROBUSTNESS],
         reproduce=reproduction(claim, list(environments.values())),
     )
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-SCHEMA_VERSION: Literal[1] = 1
+SCHEMA_VERSION: Literal[2] = 2
 
 Value: TypeAlias = bool | int | float | str
 Role: TypeAlias = Literal["default", "tuned"]
@@ -131,15 +131,29 @@ class Fact(Part):
     value: str
 
 
+class Robustness(Part):
+    """In how many models a conclusion holds, by `tiertune sensitivity`; leads in percent, over all models."""
+
+    claim: str
+    scene: str
+    verdict: str
+    models: int
+    models_where_it_holds: int
+    nominal_lead_pct: float | None
+    lowest_lead_pct: float | None
+    highest_lead_pct: float | None
+
+
 class Report(Part):
     """A whole report."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     campaign: str
     description: str
     verdict: str
     complete: bool
     cells: list[Cell]
     environment: list[Fact]
+    robustness: list[Robustness]
     not_measured: list[str]
     reproduce: list[str]

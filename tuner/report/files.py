@@ -8,6 +8,7 @@ from pathlib import Path
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.report.data import build_report
 from tiertune.tuner.report.document import Report
+from tiertune.tuner.report.robustness import read_robustness, with_robustness
 from tiertune.tuner.report.text import render_json
 
 
@@ -16,7 +17,7 @@ def write_report(folder: Path) -> tuple[Report, list[Path]]:
     from tiertune.tuner.report.html import render_html
 
     with Journal(folder / "journal.sqlite", writer=False) as journal:
-        report = build_report(journal)
+        report = with_robustness(build_report(journal), read_robustness(folder))
     texts = {folder / "report.html": render_html(report), folder / "report.json": render_json(report)}
     for path, text in texts.items():
         write_whole(path, text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiertune.tuner.report import numbers
-from tiertune.tuner.report.document import Cell, Report
+from tiertune.tuner.report.document import Cell, Report, Robustness
 
 
 def render_json(report: Report) -> str:
@@ -18,9 +18,19 @@ def render_markdown(report: Report) -> str:
         lines += ["This campaign has not finished; this is what its journal holds so far.", ""]
     for cell in report.cells:
         lines += _cell(cell)
+    if report.robustness:
+        lines += ["## Over the model's uncertain parameters", "", *map(_robustness, report.robustness), ""]
     lines += ["## Not measured", "", *(f"- {line}" for line in report.not_measured), ""]
     lines += ["## Reproduce", "", *(f"    {line}" for line in report.reproduce), ""]
     return "\n".join(lines)
+
+
+def _robustness(line: Robustness) -> str:
+    span = ""
+    if line.lowest_lead_pct is not None and line.highest_lead_pct is not None:
+        span = f"; lead {line.lowest_lead_pct:+.1f} to {line.highest_lead_pct:+.1f} %"
+    holds = f"holds in {line.models_where_it_holds} of {line.models} models"
+    return f"- {line.claim}, {line.scene}: {line.verdict}, {holds}{span}"
 
 
 def _cell(cell: Cell) -> list[str]:
