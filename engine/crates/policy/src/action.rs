@@ -27,8 +27,11 @@ pub enum CopyMode {
 pub struct MigrationMechanics {
     /// Copies under way at once.
     pub lanes: u32,
-    /// Time per migration before and after the copy: protection, remapping, TLB shootdown.
+    /// Time per migration before and after the copy, for a thread that moves one page after the other of a list:
+    /// protection, remapping, TLB shootdown.
     pub fixed_ns: Nanos,
+    /// The same for a page that is moved alone: by the thread that faults on it, or by a transaction of its own.
+    pub alone_fixed_ns: Nanos,
     /// The same for a run of several pages moved as one ([`Move::run`]).
     pub run_fixed_ns: Nanos,
     /// Time of a move without a copy, and what accesses wait at the end of a transactional copy.
@@ -37,6 +40,27 @@ pub struct MigrationMechanics {
     pub copy_gbps: f64,
     /// Who waits meanwhile.
     pub mode: CopyMode,
+}
+
+impl MigrationMechanics {
+    /// Whether a move from tier `from` is a transaction: promotions in the background are, where copies are.
+    #[must_use]
+    pub fn is_transaction(&self, request: &Move, from: Tier) -> bool {
+        let in_background = matches!(request.how, How::Background | How::KeepingFrame);
+        matches!(self.mode, CopyMode::Transactional { .. }) && in_background && request.to < from
+    }
+
+    /// Time of a copied move from tier `from` beside the copy.
+    #[must_use]
+    pub fn fixed_ns_of(&self, request: &Move, from: Tier) -> Nanos {
+        if request.pages > 1 {
+            self.run_fixed_ns
+        } else if matches!(request.how, How::InFault { .. }) || self.is_transaction(request, from) {
+            self.alone_fixed_ns
+        } else {
+            self.fixed_ns
+        }
+    }
 }
 
 /// Who carries out a move, and how.

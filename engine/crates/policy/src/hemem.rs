@@ -386,6 +386,7 @@ impl Policy for Hemem {
         MigrationMechanics {
             lanes: 1,
             fixed_ns: fixed_ns(self.topology.page_bytes),
+            alone_fixed_ns: fixed_ns(self.topology.page_bytes),
             run_fixed_ns: fixed_ns(PAGE_2M),
             remap_ns: REMAP_NS,
             copy_gbps,

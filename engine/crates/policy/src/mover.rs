@@ -32,6 +32,7 @@ pub fn mechanics(page_bytes: u64) -> MigrationMechanics {
     MigrationMechanics {
         lanes: 1,
         fixed_ns: fixed_ns(page_bytes),
+        alone_fixed_ns: fixed_ns(page_bytes),
         run_fixed_ns: fixed_ns(PAGE_2M),
         remap_ns: REMAP_NS,
         copy_gbps: COPY_GBPS,

@@ -270,7 +270,7 @@ impl Nomad {
 
     fn ended(&mut self, migrated: &Migrated, cx: &mut Context<'_>) {
         let (page, how, outcome) = (migrated.request.page, migrated.request.how, migrated.outcome);
-        let copy_ns = kernel_migration::cpu_ns(PAGE_4K);
+        let copy_ns = kernel_migration::alone_cpu_ns(PAGE_4K);
         if migrated.request.to == 0 {
             if !self.queued.has(page) {
                 return; // it was freed meanwhile, or is an outer policy's

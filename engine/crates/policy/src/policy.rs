@@ -340,6 +340,7 @@ pub trait Policy: Send {
         MigrationMechanics {
             lanes: 1,
             fixed_ns: 0,
+            alone_fixed_ns: 0,
             run_fixed_ns: 0,
             remap_ns: 0,
             copy_gbps: 10.0,

@@ -130,9 +130,8 @@ pub fn blocking(mechanics: &MigrationMechanics, copying: &Copying) -> (Waiting, 
 
 /// Most passes of a copy that is a transaction; `None` for others.
 fn passes_of(mechanics: &MigrationMechanics, copying: &Copying) -> Option<u32> {
-    let up = copying.request.to < copying.from;
-    match (copying.request.how, mechanics.mode) {
-        (How::Background | How::KeepingFrame, CopyMode::Transactional { passes }) if up => Some(passes),
+    match mechanics.mode {
+        CopyMode::Transactional { passes } if mechanics.is_transaction(&copying.request, copying.from) => Some(passes),
         _ => None,
     }
 }
@@ -276,17 +275,12 @@ impl Migrator {
         if request.how == How::Remap {
             return self.mechanics.remap_ns;
         }
-        let (from, to) = (usize::from(from), usize::from(request.to));
-        let loaded = self.mechanics.copy_gbps / multipliers[from].max(multipliers[to]);
+        let (source, target) = (usize::from(from), usize::from(request.to));
+        let loaded = self.mechanics.copy_gbps / multipliers[source].max(multipliers[target]);
         let gbps = loaded
-            .min(tiers[from].peak().read_gbps)
-            .min(tiers[to].peak().write_gbps);
-        let fixed_ns = if request.pages > 1 {
-            self.mechanics.run_fixed_ns
-        } else {
-            self.mechanics.fixed_ns
-        };
-        fixed_ns + (self.bytes(request) / gbps) as Nanos
+            .min(tiers[source].peak().read_gbps)
+            .min(tiers[target].peak().write_gbps);
+        self.mechanics.fixed_ns_of(request, from) + (self.bytes(request) / gbps) as Nanos
     }
 
     fn is_under_way(&self, pages: Range<Page>) -> bool {

@@ -256,6 +256,7 @@ impl Policy for InFault {
         MigrationMechanics {
             lanes: 1,
             fixed_ns: 10_000,
+            alone_fixed_ns: 10_000,
             run_fixed_ns: 0,
             remap_ns: 0,
             copy_gbps: 4.096,
@@ -313,6 +314,7 @@ impl Policy for Shadows {
         MigrationMechanics {
             lanes: 1,
             fixed_ns: 1000,
+            alone_fixed_ns: 1000,
             run_fixed_ns: 0,
             remap_ns: 500,
             copy_gbps: 0.4096,
@@ -509,6 +511,7 @@ impl Policy for ComesAndGoes {
         MigrationMechanics {
             lanes: 1,
             fixed_ns: 1_000_000_000,
+            alone_fixed_ns: 1_000_000_000,
             run_fixed_ns: 0,
             remap_ns: 0,
             copy_gbps: 1.0,

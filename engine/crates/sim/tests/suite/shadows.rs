@@ -36,6 +36,7 @@ fn mechanics() -> MigrationMechanics {
     MigrationMechanics {
         lanes: 1,
         fixed_ns: 20_000,
+        alone_fixed_ns: 20_000,
         run_fixed_ns: 0,
         remap_ns: 10 * MS,
         copy_gbps: 4.0,
@@ -107,6 +108,7 @@ impl Policy for GivesUp {
         MigrationMechanics {
             mode: CopyMode::Unmapped,
             fixed_ns: MS,
+            alone_fixed_ns: MS,
             ..mechanics()
         }
     }

@@ -553,11 +553,8 @@ impl Driver {
     }
 
     fn run(&mut self, request: Move) {
-        let fixed_ns = if request.pages > 1 {
-            self.mechanics.run_fixed_ns
-        } else {
-            self.mechanics.fixed_ns
-        };
+        let from = self.tier_of(request.page);
+        let fixed_ns = self.mechanics.fixed_ns_of(&request, from);
         let copy_ns = self.page_bytes as f64 * f64::from(request.pages) / self.mechanics.copy_gbps;
         let span = match request.how {
             How::Remap => self.mechanics.remap_ns,
@@ -596,12 +593,11 @@ impl Driver {
         self.running = running;
         let done: Vec<Running> = done;
         for mut copy in done {
-            let span_ns = self.mechanics.fixed_ns.max(1);
+            let from = self.tier_of(copy.request.page);
+            let span_ns = self.mechanics.fixed_ns_of(&copy.request, from).max(1);
             match self.mechanics.mode {
                 CopyMode::Transactional { passes }
-                    if copy.written
-                        && matches!(copy.request.how, How::Background | How::KeepingFrame)
-                        && copy.request.to < self.tier_of(copy.request.page) =>
+                    if copy.written && self.mechanics.is_transaction(&copy.request, from) =>
                 {
                     if copy.pass < passes {
                         copy.pass += 1;

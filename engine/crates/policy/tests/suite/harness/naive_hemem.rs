@@ -265,6 +265,7 @@ fn count_of(state: &mut PageState, sample: Sample) -> &mut u64 {
 impl Policy for NaiveHemem {
     fn mechanics(&self) -> tiertune_policy::MigrationMechanics {
         tiertune_policy::MigrationMechanics {
+            alone_fixed_ns: 500_000,
             run_fixed_ns: 500_000,
             remap_ns: 4_000,
             lanes: 1,

@@ -115,6 +115,7 @@ impl NaiveMru {
 impl Policy for NaiveMru {
     fn mechanics(&self) -> MigrationMechanics {
         MigrationMechanics {
+            alone_fixed_ns: 500_000,
             run_fixed_ns: 500_000,
             remap_ns: 4_000,
             lanes: 1,
