@@ -24,7 +24,7 @@ def truth() -> Tier:
 
 
 def node_samples(
-    tier: Tier, noise: float, rounds: int = 12, seed: int = 1, moves: str = "copy"
+    tier: Tier, noise: float, rounds: int = 12, seed: int = 1, moves: str = "copy", drift: float = 0.0
 ) -> list[dict[str, Any]]:
     """Samples of a node that behaves like `tier`, each figure off by so much (standard deviation)."""
     generator = np.random.default_rng(seed)
@@ -49,10 +49,14 @@ def node_samples(
     sample: dict[str, Any]
     for number in range(rounds):
         common: dict[str, Any] = {"round": number, "slots": 40, "undisturbed": 40}
+        slower = float(np.exp(drift * (2 * number / (rounds - 1) - 1)))
+        idle = {"threads": 0, "write_share": 0.0, "read_gbps": 0.5, "write_gbps": 0.0}
+        latency = off(slower * loaded(0.5, 0.0))
+        samples.append({"measure": "loaded", **common, **idle, "latency_ns": latency})
         for share in (0.0, 0.5):
             for part in (0.01, 0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.88, 0.95, 0.98, 1.0):
                 read = most(share) * part
-                latency = off(loaded(read, share * read))
+                latency = off(slower * loaded(read, share * read))
                 sample = {"threads": 1, "write_share": share, "latency_ns": latency}
                 traffic = {"read_gbps": read, "write_gbps": share * read}
                 samples.append({"measure": "loaded", **common, **sample, **traffic})
@@ -80,8 +84,11 @@ def node_samples(
     return samples
 
 
-def measurements(*tiers: Tier, noise: float = 0.01) -> dict[str, Any]:
-    """A host with these tiers as nodes; with two, pages are moved to the second."""
+def measurements(*tiers: Tier, noise: float = 0.01, drift: float = 0.0) -> dict[str, Any]:
+    """A host with these tiers as nodes; with two, pages are moved to the second.
+
+    With a `drift` memory gets slower from the first round to the last, by a factor of e^(2 drift).
+    """
     ways = ["copy"] if len(tiers) == 1 else ["none", "move_pages"]
     nodes = [
         {
@@ -90,7 +97,7 @@ def measurements(*tiers: Tier, noise: float = 0.01) -> dict[str, Any]:
             "processors": 8 if number == 0 else 0,
             "samples": [
                 one
-                for one in node_samples(tier, noise, seed=number + 1, moves=ways[number])
+                for one in node_samples(tier, noise, seed=number + 1, moves=ways[number], drift=drift)
                 if one["measure"] != "moves" or ways[number] != "none"
             ],
         }

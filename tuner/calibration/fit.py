@@ -157,7 +157,7 @@ def _once(loaded: Sequence[Sample], streams: Sequence[Sample], duplex: bool) -> 
         raise ValueError("no samples of a kind")
     peaks = fit_peaks(_column(full, "read_gbps"), _column(full, "write_gbps"), duplex)
     utilisation = peaks.utilisation(_column(loaded, "read_gbps"), _column(loaded, "write_gbps"))
-    curve = fit_curve(utilisation, _column(loaded, "latency_ns"))
+    curve = fit_curve(utilisation, _column(loaded, "latency_ns") / _drift(loaded))
     one = float(np.median(alone))
     reads = float(np.median([sample["read_gbps"] for sample in full if not sample["write_share"]]))
     under = curve.latency_ns * curve.multiplier(one / peaks.read_gbps)
@@ -170,6 +170,21 @@ def _once(loaded: Sequence[Sample], streams: Sequence[Sample], duplex: bool) -> 
         "scaling": reads / one / most,
     }
     return _Once(values, curve, peaks)
+
+
+def _drift(loaded: Sequence[Sample]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """How much slower than usual memory was in the round of each sample, by the idle latency in it.
+
+    Other programs load the memory of a shared host for longer than a round; what a round's own idle latency
+    has of that is no effect of the load that is measured. The median over the rounds stays what it is.
+    """
+    import numpy as np
+
+    idle = {sample["round"]: sample["latency_ns"] for sample in loaded if sample["threads"] == 0}
+    if not idle:
+        return np.ones(len(loaded))
+    usual = float(np.median([idle[sample["round"]] for sample in loaded if sample["round"] in idle]))
+    return np.array([idle.get(sample["round"], usual) / usual for sample in loaded])
 
 
 def _column(samples: Sequence[Sample], name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
