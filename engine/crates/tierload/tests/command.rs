@@ -108,3 +108,69 @@ fn mistakes_are_answered_with_a_sentence_and_2() {
         assert!(text(&ran.stderr).contains(expected), "{}", text(&ran.stderr));
     }
 }
+
+#[test]
+fn measurements_are_documents_by_the_line() {
+    for (arguments, samples, figure) in [
+        (
+            &["loaded", "--threads", "1", "--write-shares", "0,1", "--pauses", "0,64"][..],
+            10,
+            "undisturbed",
+        ),
+        (
+            &["stream", "--threads", "1,2", "--write-shares", "0.5"],
+            4,
+            "undisturbed",
+        ),
+        (&["updates"], 6, "ns_per_access"),
+        (&["moves", "--pages", "2"], 4, "copy_ns"),
+    ] {
+        let common = [
+            "--samples",
+            "2",
+            "--window-s",
+            "0.002",
+            "--buffer-bytes",
+            "1MiB",
+            "--label",
+            "x",
+        ];
+        let ran = tierload(&[&["measure"], arguments, &common].concat());
+        assert_eq!(ran.status.code(), Some(0), "{arguments:?}: {}", text(&ran.stderr));
+        let documents: Vec<Json> = text(&ran.stdout)
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(documents[0]["event"], "begin");
+        assert_eq!(documents.len(), 1 + samples, "{arguments:?}");
+        for sample in &documents[1..] {
+            assert_eq!(
+                (&sample["measure"], &sample["label"]),
+                (&arguments[0].into(), &"x".into())
+            );
+            assert!(sample[figure].as_f64().is_some_and(|value| value >= 0.0), "{sample}");
+        }
+    }
+}
+
+#[test]
+fn measurements_that_cannot_be_made_say_why() {
+    for (arguments, code, expected) in [
+        (
+            &["stream", "--samples", "many"][..],
+            2,
+            "--samples is many, it must be 1 to 100000 samples",
+        ),
+        (
+            &["loaded", "--write-shares", "0,2"],
+            2,
+            "--write-shares is 2, it must be shares from 0 to 1",
+        ),
+        (&["moves", "--to", "1"], 2, "--to needs --node"),
+        (&["updates", "--node", "1000"], 3, "memory cannot be had from node 1000"),
+    ] {
+        let ran = tierload(&[&["measure"], arguments].concat());
+        assert_eq!(ran.status.code(), Some(code), "{arguments:?}");
+        assert!(text(&ran.stderr).contains(expected), "{}", text(&ran.stderr));
+    }
+}

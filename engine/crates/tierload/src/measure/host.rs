@@ -180,7 +180,7 @@ pub fn processors() -> Vec<usize> {
         return vec![0];
     }
     (0..MOST)
-        .filter(|processor| set[processor / 64] >> (processor % 64) & 1 == 1)
+        .filter(|processor| (set[processor / 64] >> (processor % 64)) & 1 == 1)
         .collect()
 }
 

@@ -207,7 +207,7 @@ fn window(chased: Option<(&[u64], &mut u64)>, streamed: &mut [Region], how: Stre
     let begun = Instant::now();
     let goes_on = || {
         let (enough, past) = (undisturbed.load(Relaxed) >= ENOUGH_SLOTS, begun.elapsed().as_secs_f64());
-        past < window_s * (1.0 + WARM_SHARE) || !enough && past < window_s * MOST_WINDOWS
+        past < window_s * (1.0 + WARM_SHARE) || (!enough && past < window_s * MOST_WINDOWS)
     };
     std::thread::scope(|scope| {
         let mut streams = Vec::new();

@@ -52,7 +52,7 @@ fn block(buffer: &mut [u64], kind: Kind, state: &mut u64, at: &mut u64) {
             for _ in 0..BLOCK {
                 // Word 0 is the chase's.
                 let word = &mut buffer[place() as usize + 1];
-                *word ^= *word << 1 | 1;
+                *word ^= (*word << 1) | 1;
             }
         }
     }
