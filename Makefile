@@ -105,6 +105,7 @@ lock: $(ENGINE) ## Renew the Python locks (LOCK_FLAGS=--upgrade to move versions
 	$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
 	    || { echo "locks are made with Python 3.11, the oldest one supported" >&2; exit 1; }
 	compile --output-file requirements/build.lock requirements/build.in
+	compile --output-file requirements/fuzz.lock requirements/fuzz.in
 	compile --find-links $(VENV)/wheels --output-file requirements/run.lock pyproject.toml
 	without_engine requirements/run.lock
 	compile --find-links $(VENV)/wheels --extra dev --constraint requirements/run.lock \
@@ -146,9 +147,19 @@ golden: setup ## Rewrite the golden files; their diff is the review
 bench: setup ## Measure the promises on this machine
 	@$(BIN)/python -m tests.bench
 
+FUZZ_SECONDS ?= 120
+.PHONY: fuzz
+fuzz: setup ## Fuzz importers and the reader of profiles, FUZZ_SECONDS (120) for each of five targets
+	@$(PIP) install --upgrade --require-hashes --target $(VENV)/fuzz -r requirements/fuzz.lock
+	for target in perf-script damon masim profile metadata; do
+	    echo "==> fuzz $$target"
+	    PYTHONPATH=$(VENV)/fuzz $(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) $$target
+	done
+
 .PHONY: test-host
-test-host: ## Tests on a real Linux host (none exist yet)
+test-host: ## Tests on a real Linux host
 	@if [ -n "$$(find tests/host -name 'test_*.py' 2>/dev/null | head -n 1)" ]; then
+	    .ci/prerequisites host >/dev/null
 	    $(MAKE) setup
 	    $(BIN)/python -m pytest tests/host
 	else

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from tests.source_tree import ROOT
 
-LOCKS = ("build", "run", "dev")
+LOCKS = ("build", "fuzz", "run", "dev")
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+) \\$")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
 

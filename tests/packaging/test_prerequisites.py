@@ -92,6 +92,17 @@ def test_everything_missing_is_one_command(tmp_path: Path) -> None:
     assert all(package in result.stderr for package in listed)
 
 
+def test_host_tests_need_a_server_to_watch(tmp_path: Path) -> None:
+    bare, whole = tmp_path / "bare", tmp_path / "whole"
+    bare.mkdir()
+    whole.mkdir()
+    result = check(bare, FIT, "host")
+    assert result.returncode == 1
+    assert "redis-server redis-tools" in result.stderr
+    both = {"redis-server": shell(""), "redis-benchmark": shell("")}
+    assert check(whole, FIT | both, "host").returncode == 0
+
+
 def check_again(folder: Path) -> list[str]:
     command = [str(folder / "bash"), str(ROOT / ".ci/prerequisites"), "--packages", "lint"]
     result = subprocess.run(command, env={"PATH": str(folder)}, capture_output=True, text=True)

@@ -210,3 +210,13 @@ def test_the_engine_refuses_what_does_not_fit(damage: dict[str, Any], expected: 
             told[key] = value
     with pytest.raises(engine.EngineError, match=expected):
         engine.EngineWorkload.from_profile(columns, json.dumps(told), {"page_bytes": 4096, "runs": 1}, 1)
+
+
+def test_a_table_of_another_size_than_asked_for_is_refused() -> None:
+    """Found by fuzzing: the engine counted the pages of the request in the columns of the object."""
+    request = {"kernel": "gups", "table_bytes": 1 << 20, "hot_bytes": 1 << 16, "updates": 1000, "threads": 1}
+    columns, metadata = engine.record({**request, "llc_bytes": 4096})
+    told = json.loads(metadata)
+    told["request"]["table_bytes"] = 1 << 31
+    with pytest.raises(engine.EngineError, match="not those of its request"):
+        engine.EngineWorkload.from_profile(columns, json.dumps(told), {"page_bytes": 4096, "runs": 1}, 1)

@@ -35,6 +35,13 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         ..recorded.clone()
     };
     let moves = read_moves(values).map_err(|error| CarryError(format!("record.{} {}", error.name, error.text)))?;
+    let stored = &profile.metadata.objects;
+    if stored.len() != 1 || stored[0].bytes != recorded.table_bytes {
+        return Err(CarryError(format!(
+            "the profile's objects are not those of its request: one table of {} bytes",
+            recorded.table_bytes
+        )));
+    }
     let bins = bin_count(u32::MAX, table_bytes.div_ceil(spec.page_bytes));
     let all = streams(&profile.columns, &profile.metadata.objects);
     let mut slices = Vec::new();

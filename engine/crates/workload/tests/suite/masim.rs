@@ -165,3 +165,110 @@ proptest! {
         }
     }
 }
+
+/// Regions by name and size, then phases by name, milliseconds and patterns.
+fn config_of(regions: &[(&str, u64)], phases: &[(&str, u64, Vec<String>)]) -> String {
+    let regions = regions.iter().map(|(name, bytes)| format!("{name}, {bytes}\n"));
+    let phases = phases
+        .iter()
+        .map(|(name, ms, patterns)| format!("\n{name}\n{ms}\n{}\n", patterns.join("\n")));
+    regions.chain(phases).collect()
+}
+
+/// The shapes of the configurations that masim's author publishes, written down again without comments: sizes, times,
+/// strides and weights are theirs.
+fn published() -> Vec<(&'static str, String)> {
+    let one =
+        |region: &str, order: u32, stride: u32, weight: u32| vec![format!("{region}, {order}, {stride}, {weight}")];
+    let huge = |bytes| config_of(&[("a", bytes)], &[("huge phase 1", 5000, one("a", 1, 64, 80))]);
+    let steps: Vec<String> = (0..10).map(|number| format!("s{number}")).collect();
+    let stairs = |ms| {
+        let regions: Vec<(&str, u64)> = steps.iter().map(|name| (name.as_str(), 10_000_000)).collect();
+        let all = steps.iter().map(|name| format!("{name}, 0, 4096, 1")).collect();
+        let each = steps.iter().map(|name| ("phase", ms, one(name, 0, 4096, 50)));
+        config_of(
+            &regions,
+            &[("initial phase", 2 * ms, all)]
+                .into_iter()
+                .chain(each)
+                .collect::<Vec<_>>(),
+        )
+    };
+    let zigzag = |ms, turns| {
+        let all = vec!["a, 0, 4096, 1".to_owned(), "b, 0, 4096, 1".to_owned()];
+        let turn = [
+            ("low phase", ms, one("a", 0, 4096, 50)),
+            ("high phase", ms, one("b", 0, 4096, 50)),
+        ];
+        let turns = std::iter::repeat_n(turn, turns).flatten();
+        let phases: Vec<_> = [("initial phase", 2 * ms, all)].into_iter().chain(turns).collect();
+        config_of(&[("a", 100_000_000), ("b", 100_000_000)], &phases)
+    };
+    let shares = |first: u32| vec![format!("a, 0, 64, {first}"), format!("b, 0, 64, {}", 100 - first)];
+    let hint = [
+        ("example phase 1", 5000, shares(99)),
+        ("example phase 2", 5000, shares(1)),
+    ];
+    let two = |first| {
+        let then = vec!["c, 1, 64, 50".to_owned(), "b, 0, 4096, 50".to_owned()];
+        config_of(
+            &[("a", first), ("b", 64), ("c", 128)],
+            &[
+                ("example phase 1", 1000, one("a", 1, 64, 80)),
+                ("example phase 2", 1000, then),
+            ],
+        )
+    };
+    let caches = [
+        ("l1cache", 32_768),
+        ("l2cache", 262_144),
+        ("l3cache", 47_185_920),
+        ("memory_small", 104_857_600),
+        ("memory_medium", 524_288_000),
+        ("memory_large", 1_073_741_824),
+        ("memory_huge", 10_737_418_240),
+    ];
+    let measured = caches
+        .iter()
+        .flat_map(|(name, _)| [0, 1].map(|order| (*name, 2000, one(name, order, 64, 1))));
+    let default = "a, 256, none\nb, 64, none\nc, 128, none\n\nexample phase 1\n1000\na, 1, 64, 80, wo\n\n\
+                   example phase 2\n1000\nc, 1, 64, 50, ro\nb, 0, 4096, 50, rw\n";
+    vec![
+        ("default", default.to_owned()),
+        ("2mb", huge(2_000_000)),
+        ("100mb", huge(100_000_000)),
+        ("200mb", huge(200_000_000)),
+        ("64", two(2_147_483_648)),
+        ("demo", zigzag(5000, 3)),
+        ("zigzag", zigzag(5000, 6)),
+        ("zigzag of 30 s", zigzag(2500, 5)),
+        ("stairs", stairs(5000)),
+        ("stairs of 30 s", stairs(2500)),
+        ("hint test", config_of(&[("a", 104_857_600), ("b", 104_857_600)], &hint)),
+        ("memory performance", config_of(&caches, &measured.collect::<Vec<_>>())),
+    ]
+}
+
+#[test]
+fn published_configurations_parse_and_run() {
+    for (name, text) in published() {
+        let config = parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let bytes: u64 = config.regions.iter().map(|region| region.bytes).sum();
+        let document =
+            json!({"kernel": "masim", "accesses_per_ms": 2, "seed": 1, "config": text, "llc_bytes": 1 << 20});
+        match RecordRequest::try_from(document) {
+            Ok(request) => {
+                let profile = record(&request).unwrap_or_else(|error| panic!("{name}: {error}"));
+                let ms: u64 = config.stages.iter().map(|stage| stage.ms).sum();
+                assert_eq!(profile.ops(), 2 * ms, "{name}");
+                assert!(profile.metadata.objects.len() == config.regions.len(), "{name}");
+                assert!(profile.metadata.total_reads > 0, "{name}");
+            }
+            // 10 GiB are more than is recorded; `tierload` runs that one.
+            Err(error) => assert!(
+                bytes > 8 << 30 && error.to_string().contains("at most"),
+                "{name}: {error}"
+            ),
+        }
+    }
+}
