@@ -180,6 +180,8 @@ def seeds(target: str, scratch: Path) -> list[bytes]:
     rows = bytes([0, 0, 1, 3, 9, 0, 1, 1, 9, 1, 0, 1, 4, 8, 1, 1, 1, 9])
     graph = {"kernel": "bc", "graph": "kron", "scale": 10, "degree": 4, "seed": 1, "sources": 1}
     _, of_graph = engine.record({**graph, "llc_bytes": 4096})
-    _, of_store = engine.record({"kernel": "seq_chase", "seq_bytes": 65536, "chase_bytes": 65536, "llc_bytes": 4096})
+    _, of_store = engine.record(
+        {"kernel": "seq_chase", "buffer_bytes": 65536, "hops": 1000, "llc_bytes": 4096}
+    )
     texts = [metadata, told, of_graph, of_store]
     return [text.encode() + b"\0" + rows for text in texts]

@@ -192,6 +192,7 @@ def _sample_command(
     import subprocess
     import sys
 
+    from tiertune.engine import EngineError
     from tiertune.files import InputError
     from tiertune.tuner.cli.failures import say
     from tiertune.workloads.sampling import sample_process
@@ -204,6 +205,8 @@ def _sample_command(
         raise InputError(f"{command[0]} cannot be started: {reason}{hint}") from error
     try:
         seen = sample_process(process.pid, _spelled(shlex.join(command)), sampler, seconds, interval_s)
+    except EngineError:
+        raise InputError(f"{command[0]} ended before it could be watched") from None
     finally:
         ended = _ended(process)
     if ended > 0:

@@ -1,0 +1,93 @@
+"""`tiertune record` without a machine: commands and processes, and what is said of those it cannot watch."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tiertune.workloads.profile_file import opened
+
+COMMAND = [sys.executable, "-c", "from tiertune.tuner.cli import main; main()", "record"]
+BUSY = """
+import time
+memory, until = bytearray(48 << 20), time.monotonic() + 60
+while time.monotonic() < until:
+    for place in range(16 << 20, 32 << 20, 4096):
+        memory[place] = 1
+"""
+
+
+def record(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, cwd=folder, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "give a command"),
+        (["--pid", "1", "--", "true"], "one of the two"),
+        (["--pid", "999999999"], "there is no process 999999999"),
+        (["--", "/no/such/program"], "/no/such/program cannot be started: no such file or directory"),
+        (["bc-kron"], "a workload of ours is recorded with --machine"),
+        (["--class", "dependant", "--", "true"], "did you mean 'dependent'?"),
+        (["--class", "sequential:0x20-0x10", "--", "true"], "ends before it begins"),
+        (["--sampler", "write", "--", "true"], "did you mean 'written'?"),
+        (["-o", "a.txt", "--", "true"], "must end in .parquet"),
+        (["--page-size", "4KiB", "--", "true"], "--page-size is for workloads"),
+        (["-m", "skx-numa", "--seconds", "3", "bc-kron"], "--seconds is for processes"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(arguments: list[str], expected: str, tmp_path: Path) -> None:
+    refused = record(tmp_path, *arguments)
+    # A host without any sampler says that first.
+    assert refused.returncode in (2, 3), refused.stderr
+    assert expected in refused.stderr or refused.returncode == 3
+    assert "Traceback" not in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_is_recorded_and_ended(tmp_path: Path) -> None:
+    (tmp_path / "busy.py").write_text(BUSY, encoding="utf-8")
+    where = ["-o", "busy.parquet", "--seconds", "3", "--class", "dependent", "--json"]
+    done = record(tmp_path, *where, "--", sys.executable, "busy.py")
+    if done.returncode == 3:
+        assert "tiertune: " in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    assert "it sees" in done.stderr
+    columns, metadata = opened(tmp_path / "busy.parquet")
+    assert json.loads(done.stdout)["footprint_bytes"] > 48 * 2**20
+    told = json.loads(metadata)
+    largest = max(range(len(told["objects"])), key=lambda number: int(told["objects"][number]["bytes"]))
+    mine = columns["object"] == largest
+    pages, reads = columns["page"][mine], columns["reads"][mine].astype(float)
+    # The program fills its memory first; from then on a third of it is all that it touches.
+    inside = (pages >= 15 << 8) & (pages < 33 << 8)
+    assert reads[inside].sum() > 0.6 * reads.sum()
+    assert set(columns["class"][mine]) == {0}
+
+
+def test_a_process_goes_on_and_an_interrupt_keeps_what_was_seen(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", BUSY])
+    try:
+        call = [*COMMAND, "--pid", str(process.pid), "-o", "busy.parquet"]
+        recording = subprocess.Popen(call, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert recording.stderr is not None
+        recording.stderr.readline()
+        time.sleep(4)
+        if recording.poll() is None:
+            os.kill(recording.pid, signal.SIGINT)
+        recording.communicate(timeout=60)
+        assert recording.returncode in (0, 3)
+        assert (tmp_path / "busy.parquet").exists() == (recording.returncode == 0)
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
