@@ -60,7 +60,7 @@ def record(
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """Record a workload's kernel, or any process of this host.
+    """Record a workload's kernel, or any process.
 
     With --machine: executes the workload's kernel and keeps its profile, as
     campaigns do by themselves; use it to see what was scaled and how.

@@ -45,7 +45,7 @@ def sensitivity(
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """Vary what the model is unsure of and say whether a conclusion stays.
+    """Say whether a conclusion stays when the model changes.
 
     Each parameter alone at both ends of its range, then all at once (a Latin
     hypercube). Robust: the conclusion holds in every model; mostly robust: in

@@ -43,7 +43,7 @@ def sweep(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Measure a matrix of experiments: every combination, one row each.
+    """Measure every combination of a matrix of experiments.
 
     Rows go to Parquet and JSON under results/sweeps. What was measured before
     with the same engine is read back; Ctrl-C loses nothing that is done.
