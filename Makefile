@@ -81,16 +81,18 @@ $(ENGINE): $(ENGINE_SOURCES) $(PACKAGES)
 	$(BIN)/maturin build --quiet --release --locked --manifest-path engine/crates/python/Cargo.toml \
 	    --interpreter $(BIN)/python --out $(VENV)/wheels 2>$(VENV)/engine.log || { cat $(VENV)/engine.log >&2; exit 1; }
 	$(PIP) install --no-index --no-deps --force-reinstall $(VENV)/wheels/*.whl
-	# What `tiertune calibrate` measures with.
-	cargo build --quiet --release --locked --manifest-path $(CARGO_MANIFEST) -p tierload 2>>$(VENV)/engine.log \
-	    || { cat $(VENV)/engine.log >&2; exit 1; }
-	install -m 755 $${CARGO_TARGET_DIR:-engine/target}/release/tierload $(BIN)/tierload
 	touch $@
 
 $(COMMAND): pyproject.toml $(PACKAGES)
 	@echo "==> the tiertune command"
 	$(PIP) install --no-index --no-deps --no-build-isolation --editable .
 	touch $@
+
+.PHONY: tierload
+tierload: $(PACKAGES) ## The kernels and memory measurements as a command, which `tiertune calibrate` uses
+	@echo "==> tierload (Rust, optimised; the first time about 2 minutes)"
+	cargo build --quiet --release --locked --manifest-path $(CARGO_MANIFEST) -p tierload
+	install -m 755 "$${CARGO_TARGET_DIR:-engine/target}/release/tierload" $(BIN)/tierload
 
 .PHONY: lock
 lock: $(ENGINE) ## Renew the Python locks (LOCK_FLAGS=--upgrade to move versions); the Rust one: cargo update

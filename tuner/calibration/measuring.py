@@ -69,7 +69,7 @@ def find_tierload(given: Path | None = None) -> Path:
     if named is not None:
         if os.access(named, os.X_OK) and named.is_file():
             return named
-        raise HostUnfit(f"{named}: there is no such command; build it: cargo build --release -p tierload")
+        raise HostUnfit(f"{named}: there is no such command; make tierload builds it")
     found = shutil.which("tierload")
     target = Path(__file__).resolve().parents[2] / "engine" / "target"
     candidates = [Path(sys.executable).with_name("tierload"), *([Path(found)] if found else [])]
@@ -78,8 +78,8 @@ def find_tierload(given: Path | None = None) -> Path:
         if os.access(candidate, os.X_OK):
             return candidate
     raise HostUnfit(
-        "there is no tierload, which measures; build it in engine/ with cargo build --release -p tierload,"
-        f" or name it by --tierload or {ENVIRONMENT}"
+        "there is no tierload, which measures; make tierload builds it, and --tierload or"
+        f" {ENVIRONMENT} name one that is elsewhere"
     )
 
 
