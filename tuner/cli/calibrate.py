@@ -48,7 +48,7 @@ def calibrate(
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """Fit a machine file to this host's memory, or to a published curve.
+    """Fit a machine file to a host's memory.
 
     Measured by tierload: idle and loaded latency, bandwidth of reads and writes,
     overlap of random accesses, moves of pages. Every figure has an interval, and

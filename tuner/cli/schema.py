@@ -13,7 +13,7 @@ from tiertune.tuner.cli.failures import guarded
 def schema(
     kind: Annotated[str, typer.Argument(help="campaign, claims, machine, space, sweep or workload.")],
 ) -> None:
-    """Print the JSON Schema of a kind of file, for editors.
+    """Print the JSON Schema of a kind of file.
 
     \b
     Example:
