@@ -20,6 +20,8 @@
 //!   goes to the fastest slow tier with room, a promoted one always to tier 0;
 //! - all decisions of a tick are taken at its start, the copies follow; the next tick starts when
 //!   the period is over and all copies have ended, as in a thread that copies and then sleeps;
+//! - objects below `mmap_filter_size_bytes` lie in DRAM beside the pool that is managed. Here the pool is what they leave of
+//!   fast memory: managed pages give way to them where it is full;
 //! - a page that could not be moved returns to the back of the list it came from;
 //! - the cold list of slow memory is never taken from, so it is not kept: a page of slow memory in
 //!   no list is cold;
@@ -34,12 +36,12 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::knob::{Config, KnobError};
-use crate::mover::{LIST_ENTRY_NS, RECORD_NS, REMAP_NS, fixed_ns};
+use crate::mover::{LIST_ENTRY_NS, RECORD_NS, REMAP_NS, Room, fixed_ns};
 use crate::page_list::{Links, NIL, PageList};
 use crate::rate_limit::RateLimit;
 use crate::registry::{PAGE_2M, PAGE_4K, System};
 use crate::{
-    Context, CopyMode, Event, Extent, Gauge, Heat, Migrated, MigrationMechanics, Nanos, Outcome, Overheads, Page,
+    Context, CopyMode, Event, Extent, Gauge, Heat, How, Migrated, MigrationMechanics, Nanos, Outcome, Overheads, Page,
     PageMap, Placement, Policy, Sample, SamplerRequest, Takeover, Tier, Topology,
 };
 
@@ -133,11 +135,8 @@ impl Hemem {
 
     /// New pages are cold: those in fast memory join the end of its cold list.
     fn admit(&mut self, pages: &dyn PageMap) {
-        if self.only_counts {
-            return self.arrived.clear();
-        }
         for range in std::mem::take(&mut self.arrived) {
-            if self.cold_fast.is_empty() {
+            if self.only_counts || self.cold_fast.is_empty() {
                 self.cold_since_alloc.push_back(range);
             } else {
                 range
@@ -223,6 +222,46 @@ impl Hemem {
             };
         }
         self.cold_fast.front()
+    }
+
+    /// The back of fast memory's cold list, or [`NIL`].
+    fn newest_cold_fast(&mut self, pages: &dyn PageMap) -> Page {
+        if !self.cold_fast.is_empty() {
+            return self.cold_fast.back();
+        }
+        while let Some(range) = self.cold_since_alloc.back_mut() {
+            let counts = &self.counts;
+            match range.rfind(|page| !counts.has(*page, LISTED | MIGRATING) && pages.tier_of(*page) == 0) {
+                Some(page) => {
+                    range.end = page + 1; // it stays at the back until something is done with it
+                    return page;
+                }
+                None => self.cold_since_alloc.pop_back(),
+            };
+        }
+        NIL
+    }
+
+    /// Frees fast memory for `pages` that are not managed, as far as there are cold pages in it.
+    ///
+    /// They lie in DRAM beside the original's pool, which is as much smaller from the start on: what the pool would
+    /// have had no room for goes down while the application loads, and what has been cold for longest later.
+    fn make_room(&mut self, pages: u32, cx: &mut Context<'_>) {
+        let mut room = Room::now(cx.pages, self.topology.capacity_pages.len());
+        for _ in 0..pages.saturating_sub(cx.pages.free_pages(0)) {
+            let victim = if cx.now == 0 {
+                self.newest_cold_fast(cx.pages)
+            } else {
+                self.oldest_cold_fast(cx.pages)
+            };
+            let (true, Some(below)) = (victim != NIL, room.below()) else {
+                return;
+            };
+            room.moved(0, below);
+            self.unlist(victim);
+            self.counts.set(victim, MIGRATING, true);
+            cx.reclaim(victim, below); // by the allocating thread, not by the mover
+        }
     }
 
     /// Promotes hot pages of slow memory; `false` when it stopped because fast memory is all hot.
@@ -422,6 +461,7 @@ impl Policy for Hemem {
         self.admit(cx.pages);
         let range = extent.start..extent.start + extent.pages;
         if u64::from(extent.pages) * self.topology.page_bytes < self.config.mmap_filter_size_bytes {
+            self.make_room(extent.pages, cx);
             self.unmanaged_pages += extent.pages;
             range.for_each(|page| self.counts.set(page, UNMANAGED, true));
         } else {
@@ -471,8 +511,11 @@ impl Policy for Hemem {
             }
             self.failed_moves += u64::from(migrated.outcome == Outcome::NoSpace);
             self.counts.set(page, MIGRATING, false);
-            if migrated.outcome != Outcome::Gone {
+            if migrated.outcome != Outcome::Gone && !self.only_counts {
                 self.enlist(page, cx.pages.tier_of(page) == 0);
+            }
+            if migrated.request.how == How::Reclaim {
+                continue;
             }
             self.in_flight -= 1;
             if self.in_flight == 0 {

@@ -135,6 +135,8 @@ pub struct Driver<'w> {
     co_runners: CoRunners,
     unbooked_bytes: Vec<[f64; 2]>,
     curves: Vec<TierLatency>,
+    /// The load phase is no part of a run, so that what makes room in it costs nothing.
+    loading: bool,
 }
 
 impl<'w> Driver<'w> {
@@ -185,6 +187,7 @@ impl<'w> Driver<'w> {
             co_runners: CoRunners::new(&request.contention, &request.machine.tiers),
             unbooked_bytes: vec![[0.0; 2]; tiers],
             curves: request.machine.tiers.iter().map(TierLatency::new).collect(),
+            loading: true,
         };
         if needs.truth {
             let (co_runners, busy_cores) = (driver.co_runners.clone(), driver.overheads.busy_cores);
@@ -203,6 +206,7 @@ impl<'w> Driver<'w> {
                 driver.allocate(0, index, Some(request))?;
             }
         }
+        driver.loading = false;
         driver.wake = Some(0);
         driver.wake_if_due(0);
         Ok(driver)
@@ -309,6 +313,9 @@ impl<'w> Driver<'w> {
                 continue;
             };
             self.moved.extend(request.range());
+            if self.loading && request.how == How::Reclaim {
+                continue;
+            }
             let pages = f64::from(request.pages);
             if request.to < from {
                 self.totals.promotions += pages;

@@ -50,7 +50,7 @@ crate::knobs! {
         /// Samples between two halvings
         sample_cooling_interval: u32 = 10_000, int(1, 1_000_000_000, log), unit "samples", special [], fixed, rebuild,
             when "sample_based_cooling" = true, source "SAMPLE_BASED_COOLING; 1000 in the Colloid branch";
-        /// Smaller allocations are not managed: they take fast memory while there is room and stay
+        /// Smaller allocations are not managed: they take fast memory, where cold pages make room for them, and stay
         mmap_filter_size_bytes: u64 = 1 << 30, int(0, 1 << 40), unit "bytes", special [], fixed, rebuild,
             source "hemem.h; the Memtis authors used 128 MiB for one workload";
         /// Entries of each request ring; a request that finds it full is lost

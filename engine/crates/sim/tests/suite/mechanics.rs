@@ -545,3 +545,27 @@ impl Policy for ComesAndGoes {
         self.0.lock().expect("one thread").push("gone".into());
     }
 }
+
+/// What HeMem does not manage lies in fast memory although it is touched last, as beside its pool, and that costs nothing.
+#[test]
+fn a_small_object_has_room_made_for_it() {
+    let workload = compile(
+        json!({"objects": [{"name": "large", "bytes": 512 * PAGE_2M}, {"name": "small", "bytes": 16 * PAGE_2M}],
+        "blocks": [{"phases": [{"name": "p", "groups": [{"name": "w", "threads": 4, "ops": 1e6, "cpu_ns_per_op": 50.0,
+            "streams": [{"object": "small", "law": {"kind": "uniform"}, "class": "chase", "reads_per_op": 1.0}]}]}]}]}),
+        PAGE_2M,
+    );
+    for (filter_bytes, in_fast) in [(32 * PAGE_2M, 1.0), (0, 0.0)] {
+        let config = Config::from([("mmap_filter_size_bytes".to_string(), (filter_bytes as i64).into())]);
+        let asked = request("hemem", config, PAGE_2M, 64 * PAGE_2M, 1);
+        for mode in MODES {
+            let run = tiertune_sim::run(&workload, &Request { mode, ..asked.clone() }).expect("a run");
+            let (share, moved) = (run.metrics.fast_hit_ratio, run.metrics.migrated_bytes);
+            if in_fast > 0.0 {
+                assert_eq!((share, moved), (1.0, 0.0), "{mode:?}");
+            } else {
+                assert!(share < 0.9, "{mode:?}: {share} of the reads hit without a filter");
+            }
+        }
+    }
+}

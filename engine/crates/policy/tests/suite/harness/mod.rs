@@ -271,6 +271,13 @@ impl Driver {
         self.waiting.is_empty() && self.running.is_empty() && self.ended.is_empty()
     }
 
+    /// Whether copies are asked for or under way that no thread of the application waits for.
+    pub fn copies_behind_the_application(&self) -> bool {
+        let running = self.running.iter().map(|running| &running.request);
+        let mut all = self.waiting.iter().chain(running);
+        all.any(|request| !matches!(request.how, How::InFault { .. } | How::Reclaim))
+    }
+
     /// Takes pages of a tier for somebody else, or gives them back.
     pub fn occupy(&mut self, tier: Tier, pages: i64) {
         let index = usize::from(tier);

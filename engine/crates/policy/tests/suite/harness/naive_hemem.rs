@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 
 use tiertune_policy::hemem::HememConfig;
-use tiertune_policy::{Context, Event, Extent, Migrated, Nanos, Page, PageMap, Placement, Policy, Sample, Topology};
+use tiertune_policy::{
+    Context, Event, Extent, How, Migrated, Nanos, Page, PageMap, Placement, Policy, Sample, Topology,
+};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum List {
@@ -283,6 +285,22 @@ impl Policy for NaiveHemem {
         self.admit(cx.pages);
         if u64::from(extent.pages) * self.topology.page_bytes >= self.config.mmap_filter_size_bytes {
             self.arrived.push(extent.clone());
+            return Placement::FastestFree;
+        }
+        // Managed pages give way, before the run those that came last.
+        let mut free: Vec<i64> = (0..self.topology.capacity_pages.len())
+            .map(|tier| i64::from(cx.pages.free_pages(tier as u8)))
+            .collect();
+        for _ in 0..(i64::from(extent.pages) - free[0]).max(0) {
+            let cold = self.list(List::FastCold);
+            let victim = if cx.now == 0 { cold.last() } else { cold.first() }.copied();
+            let below = (1..free.len()).find(|tier| free[*tier] > 0);
+            let (Some(victim), Some(below)) = (victim, below) else {
+                break;
+            };
+            self.take(victim);
+            cx.reclaim(victim, below as u8);
+            free[below] -= 1;
         }
         Placement::FastestFree
     }
@@ -297,8 +315,12 @@ impl Policy for NaiveHemem {
         for migrated in ended {
             self.put(migrated.request.page, cx.pages.tier_of(migrated.request.page) == 0);
         }
-        self.in_flight -= ended.len();
-        if self.in_flight == 0 && !ended.is_empty() {
+        let copied = ended
+            .iter()
+            .filter(|migrated| migrated.request.how != How::Reclaim)
+            .count();
+        self.in_flight -= copied;
+        if self.in_flight == 0 && copied > 0 {
             cx.wake_at(cx.now.max(self.tick_start + self.period_ns()));
         }
     }
