@@ -90,6 +90,11 @@ const MOST_WATCH: Duration = Duration::from_millis(200);
 const LOOKING_SHARE: f64 = 0.1;
 /// What a program pays for a page that is found written: a fault that takes the protection away (measured: 2 to 4 us).
 const WRITE_FAULT: Duration = Duration::from_micros(4);
+/// Share of the pages that a look should find touched: few enough for hot pages to stand out.
+const TOUCHED_SHARE: f64 = 0.08;
+/// A look that found too much, such as one at memory that is just being filled, is not rested for longer than this many
+/// intervals: what comes next would go unseen.
+const LONGEST_REST: f64 = 5.0;
 const REFRESH_EVERY: Duration = Duration::from_secs(1);
 
 enum Eyes {
@@ -163,7 +168,11 @@ pub fn sample(pid: i32, options: Options, mut go_on: impl FnMut() -> bool) -> Re
         // What lies between protecting a page and reading it is watched, too: half of what both take together.
         let watched = watch + spent / 2;
         watch = next_watch(watch, &cells, &tree);
-        let rest = Duration::from_secs_f64(options.interval_s).max((spent + eyes.felt(&cells)).div_f64(LOOKING_SHARE));
+        let felt = eyes.felt(&cells).div_f64(LOOKING_SHARE);
+        let felt = felt.min(Duration::from_secs_f64(LONGEST_REST * options.interval_s));
+        let rest = Duration::from_secs_f64(options.interval_s)
+            .max(spent.div_f64(LOOKING_SHARE))
+            .max(felt);
         let rest = rest.saturating_sub(from.elapsed());
         let left = options
             .seconds
@@ -220,11 +229,7 @@ fn attached(eyes: &mut Eyes, tree: &Tree, number: u16, root: i32) -> Result<bool
 fn next_watch(watch: Duration, cells: &[Cell], tree: &Tree) -> Duration {
     let resident: u64 = tree.resident().iter().map(|(_, start, end)| end - start).sum();
     let share = cells.iter().map(|cell| f64::from(cell.hits)).sum::<f64>() / resident.max(1) as f64;
-    let next = match share {
-        share if share > 0.2 => watch.mul_f64(0.7),
-        share if share < 0.05 => watch.mul_f64(1.4),
-        _ => watch,
-    };
+    let next = watch.mul_f64((TOUCHED_SHARE / share.max(1e-6)).clamp(0.2, 1.5));
     next.clamp(LEAST_WATCH, MOST_WATCH)
 }
 
