@@ -146,7 +146,8 @@ def _compared(
             # Against nothing, or less than nothing, there is no "so many times as much".
             figure = figure / other if other > 0 else math.nan
             said = f"({said}) / ({pair.of.said()} {_sign(check)} {pair.to.said()})"
-        yield Finding(low <= figure <= high, f"{said} = {figure:.4g}", f"{said}: {expected}")
+        told = "undefined" if math.isnan(figure) else f"{figure:.4g}"
+        yield Finding(low <= figure <= high, f"{said} = {told}", f"{said}: {expected}")
 
 
 def _sign(check: Check) -> str:

@@ -23,8 +23,9 @@ use crate::{Context, Migrated, Nanos, Outcome, Page, Tier, Topology};
 
 /// `SWAP_CLUSTER_MAX`: 4 KiB pages that reclaim takes off a list at a time.
 const CLUSTER_PAGES: u64 = 32;
-/// Batches that are asked for before their copies have ended: a few milliseconds of copying.
-const BATCHES_UNDER_WAY: u32 = 8;
+/// Batches that are asked for before their copies have ended: 4 ms of copying, so that it is never out of work when it
+/// is called every 2 ms.
+const BATCHES_UNDER_WAY: u32 = 24;
 /// Pages looked at in a step: 2 ms.
 const PAGES_PER_STEP: u32 = 10_000;
 /// `MAX_RECLAIM_RETRIES`: failed runs in a row after which nobody wakes it any more.
