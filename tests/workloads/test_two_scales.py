@@ -20,7 +20,7 @@ CONFIGS: list[dict[str, Any]] = [
     {"migration_period_ms": 1000},
     {"cooling_threshold": 40},
 ]
-"""Of HeMem: as shipped, promoting sooner, later, sampling less, migrating far less often, forgetting later."""
+"""Of HeMem: as shipped, promoting sooner, later, sampling less, migrating seldom, forgetting later."""
 
 ALL_OBJECTS = {"mmap_filter_size_bytes": 0}
 """HeMem leaves objects below 1 GiB in fast memory, and many are smaller at the footprint of these runs."""
