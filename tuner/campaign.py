@@ -84,7 +84,7 @@ class Budget(Strict):
 class Optimiser(Strict):
     """Who proposes."""
 
-    name: Literal["smac", "random"] = Field(default="smac", description="smac or random")
+    name: Literal["smac", "tpe", "random"] = Field(default="smac", description="smac, tpe or random")
 
 
 class Validation(Strict):

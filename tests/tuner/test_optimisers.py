@@ -14,11 +14,16 @@ from tiertune.tuner.optimiser.imputation import CRASH_FACTOR, TIMEOUT_FACTOR, to
 from tiertune.tuner.optimiser.random import RandomOptimiser
 from tiertune.tuner.optimiser.registry import OPTIMISERS, optimiser_class
 from tiertune.tuner.optimiser.smac import SmacOptimiser
+from tiertune.tuner.optimiser.tpe import TpeOptimiser
 from tiertune.tuner.trial import Status
 
 
 class TestSmac(OptimiserContract):
     optimiser = SmacOptimiser
+
+
+class TestTpe(OptimiserContract):
+    optimiser = TpeOptimiser
 
 
 class TestRandom(OptimiserContract):

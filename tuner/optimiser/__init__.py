@@ -1,1 +1,1 @@
-"""Who proposes configurations: SMAC, and random search as its yardstick."""
+"""Who proposes configurations: SMAC, Optuna's TPE, and random search as their yardstick."""
