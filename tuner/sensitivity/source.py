@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from tiertune.files import InputError
-from tiertune.machines.definition import FIGURES_WITH_DEFAULTS, MACHINE_FIGURES, TIER_FIGURES, Machine
+from tiertune.machines.definition import Machine
 from tiertune.tuner.journal import Journal
+from tiertune.tuner.journal_files import stored_machine, stored_workload
 from tiertune.tuner.sweep.axes import ConfigEntry, Contention, Part, Traffic
 from tiertune.tuner.sweep.definition import Sweep, load_sweep
 from tiertune.workloads.definition import Workload
 
 TUNED = "tuned"
 DEFAULT = "default"
-SAID = "as the journal of the campaign holds it"
 SEEDS = (1, 2, 3)
 
 
@@ -44,7 +43,7 @@ def _of_campaign(name: str, path: Path) -> tuple[Sweep, str | None]:
                 continue
             trial = rows[0].trial
             scenario = trial.scenario
-            workload, machine = _workload(cell["workload"]), _machine(cell["machine"])
+            workload, machine = stored_workload(cell["workload"]), stored_machine(cell["machine"])
             workloads[workload.name], machines[machine.name] = workload, machine
             systems.append(trial.system)
             traffic = [
@@ -72,29 +71,3 @@ def _of_campaign(name: str, path: Path) -> tuple[Sweep, str | None]:
     first = systems[0]
     claim = f"{first}/{TUNED} beats {first}/{DEFAULT}" if len(set(systems)) == 1 else None
     return sweep, claim
-
-
-def _workload(document: dict[str, Any]) -> Workload:
-    """A workload as a journal holds it: by the names of fields, with all that was not given."""
-    given = _given(document)
-    if "streams" in given["sim"]:
-        given["sim"] = {"streams": given["sim"]["streams"]}
-    return Workload.model_validate(given, by_alias=True, by_name=True)
-
-
-def _machine(document: dict[str, Any]) -> Machine:
-    """A machine as a journal holds it: without its sources."""
-    given = _given(document)
-    figures = (*MACHINE_FIGURES, *FIGURES_WITH_DEFAULTS)
-    given["sources"] = {figure: SAID for figure in figures if figure in given}
-    for tier in given["tiers"]:
-        names = (*TIER_FIGURES, "sequential_latency_ns")
-        tier["sources"] = {figure: SAID for figure in names if figure in tier}
-    return Machine.model_validate(given)
-
-
-def _given(document: Any) -> Any:
-    """Plain data without what is null."""
-    if isinstance(document, dict):
-        return {key: _given(value) for key, value in document.items() if value is not None}
-    return [_given(value) for value in document] if isinstance(document, list) else document
