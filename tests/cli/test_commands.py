@@ -22,6 +22,7 @@ COMMANDS = (
     "run",
     "sweep",
     "reproduce",
+    "transfer",
     "record",
     "list",
     "show",

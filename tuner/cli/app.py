@@ -23,6 +23,7 @@ from tiertune.tuner.cli import (
     schema,
     sensitivity,
     sweep,
+    transfer,
 )
 
 FIRST_STEPS = """\
@@ -80,6 +81,7 @@ app.command()(evaluate.run)
 app.command()(sweep.sweep)
 app.command()(reproduce.reproduce)
 app.command()(sensitivity.sensitivity)
+app.command()(transfer.transfer)
 app.command()(recording.record)
 app.command()(calibrate.calibrate)
 app.add_typer(profiles.profile, name="profile")

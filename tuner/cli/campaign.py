@@ -160,7 +160,7 @@ def _tune(
         _print_json(described) if as_json else print_plan(described)
         return
     try:
-        _run(campaign, plan, results, extend)
+        run_campaign(campaign, plan, results, extend)
     except BaseException as error:
         if not was_interrupted(error):
             raise
@@ -171,7 +171,8 @@ def _tune(
     _conclude(plan, results, as_json)
 
 
-def _run(campaign: Campaign, plan: CampaignPlan, results: Path, extend: bool) -> None:
+def run_campaign(campaign: Campaign, plan: CampaignPlan, results: Path, extend: bool) -> None:
+    """Runs what is left of a campaign, watched and mirrored; writes campaign.yaml beside its journal."""
     from tiertune.tuner import events
     from tiertune.tuner.cli.output import console
     from tiertune.tuner.loop import tune

@@ -1,0 +1,24 @@
+"""A campaign of three contexts that is tuned in seconds, two of them with a gain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.small import CAMPAIGN, WORKLOAD
+
+SCENARIO = '  - {workload: ./small-workload.yaml, machine: skx-numa, ratio: "1:4"}\n'
+CONTEXTS = (("skx-numa", "1:4"), ("skx-numa", "1:12"), ("icx-pmem", "1:12"))
+
+
+def write_few(folder: Path) -> Path:
+    """Writes workload and campaign into `folder`; returns the campaign's path."""
+    (folder / "small-workload.yaml").write_text(WORKLOAD)
+    assert SCENARIO in CAMPAIGN
+    lines = [
+        f'  - {{workload: ./small-workload.yaml, machine: {machine}, ratio: "{ratio}"}}\n'
+        for machine, ratio in CONTEXTS
+    ]
+    text = CAMPAIGN.replace(SCENARIO, "".join(lines)).replace("name: small", "name: few")
+    path = folder / "few.yaml"
+    path.write_text(text)
+    return path

@@ -1,0 +1,1 @@
+"""Whether what was tuned in one context is good in another."""
