@@ -49,7 +49,7 @@ test: ## Every test that needs no special machine (Rust, then Python)
 	$(BIN)/python -m pytest -n $(WORKERS) --ignore=tests/host
 
 .PHONY: rust-tests
-rust-tests:
+rust-tests: ## Build the Rust tests without running them
 	@$(CARGO_TEST) --no-run
 
 ##@ Setting up

@@ -8,7 +8,7 @@ import pytest
 
 from tests.configs.corpus import ROOT
 from tiertune.document import parse
-from tiertune.tuner.sweep.convergence import convergence_s, last_change_s
+from tiertune.tuner.sweep.convergence import convergence_s, early_promotion_share, last_change_s
 from tiertune.workloads.definition import Workload, load_workload
 
 STREAMS = """\
@@ -68,6 +68,21 @@ def test_what_never_settles_has_no_convergence() -> None:
 def test_a_stretch_across_the_change_says_nothing() -> None:
     timeline = series(*[50] * 10, 75, *[100] * 20)
     assert convergence_s(timeline, 10.5) == pytest.approx(0.5)
+
+
+def test_promotions_at_an_even_rate_are_a_third_early() -> None:
+    even = {"time_s": [4.0, 10.0], "promotions_per_s": [5.0, 5.0]}
+    assert early_promotion_share(even) == pytest.approx(1 / 3)
+
+
+def test_promotions_of_the_first_third_are_early() -> None:
+    # 30 pages in 2 s, 10 in 8 s: of the latter, 1.25 a second, those until 10/3 s are early.
+    spike = {"time_s": [2.0, 10.0], "promotions_per_s": [15.0, 1.25]}
+    assert early_promotion_share(spike) == pytest.approx((30 + 1.25 * (10 / 3 - 2)) / 40)
+
+
+def test_no_promotions_have_no_early_share() -> None:
+    assert early_promotion_share({"time_s": [1.0, 2.0], "promotions_per_s": [0.0, 0.0]}) is None
 
 
 def test_one_phase_changes_at_the_start_alone() -> None:

@@ -1,4 +1,4 @@
-"""How long a system takes to settle after the last change, read from a time series.
+"""How long a system takes to settle after the last change, and how early it promotes, from a time series.
 
 The plateau is the mean throughput, weighted by time, of the last fifth of the stretch between the last change
 and the end. The convergence time is from that change to the first moment after which every point of the
@@ -46,6 +46,22 @@ def convergence_s(timeline: Timeline, change_s: float) -> float | None:
     if settled is None or settled > window:
         return None
     return max(0.0, settled - change_s)
+
+
+def early_promotion_share(timeline: Timeline) -> float | None:
+    """Share of all promotions that were made in the first third of the run; None where there were none.
+
+    `timeline` has `time_s`, the ends of its stretches, and `promotions_per_s`, the mean of each. A third for
+    a system that promotes at an even rate, 1 for one that is done early.
+    """
+    ends, rates = timeline.get("time_s", ()), timeline.get("promotions_per_s", ())
+    if not ends or not rates:
+        return None
+    third = ends[-1] / 3.0
+    stretches = list(zip([0.0, *ends[:-1]], ends, rates, strict=True))
+    total = sum((end - start) * rate for start, end, rate in stretches)
+    early = sum((min(end, third) - start) * rate for start, end, rate in stretches if start < third)
+    return early / total if total > 0.0 else None
 
 
 def last_change_s(workload: Workload, timeline: Timeline) -> float | None:

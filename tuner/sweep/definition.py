@@ -21,7 +21,15 @@ from tiertune.workloads.definition import Workload, load_workload
 if TYPE_CHECKING:
     from tiertune.engine import SystemInfo
 
-DERIVED = ("slowdown", "slowdown_pct", "rank", "convergence_s", "last_change_s", "status")
+DERIVED = (
+    "slowdown",
+    "slowdown_pct",
+    "rank",
+    "convergence_s",
+    "last_change_s",
+    "early_promotion_share",
+    "status",
+)
 """What can be shown beside the metrics of the engine."""
 
 RELATIVE = ("speedup", "slowdown_points")
@@ -43,7 +51,8 @@ class Table(Strict):
         default=["slowdown"],
         min_length=1,
         max_length=20,
-        description="metrics, slowdown, slowdown_pct, rank, convergence_s, status, gauge.X, REF.speedup",
+        description="metrics, slowdown, slowdown_pct, rank, convergence_s, early_promotion_share, status, gauge.X,"
+        " REF.speedup",
     )
     sort: Literal["file", "best"] = Field(
         default="file", description="order of the lines: as in the file, or by the first shown value"

@@ -14,7 +14,7 @@ from typing import Any
 from tiertune import engine
 from tiertune.files import InputError
 from tiertune.tuner.backend import Notify
-from tiertune.tuner.sweep.convergence import convergence_s, last_change_s
+from tiertune.tuner.sweep.convergence import convergence_s, early_promotion_share, last_change_s
 from tiertune.tuner.sweep.matrix import fast_misfit
 from tiertune.tuner.sweep.row import ALL_FAST, NOT_APPLICABLE, Result, Run, Setting
 from tiertune.tuner.trial import Status, fingerprint
@@ -138,6 +138,7 @@ def _measured(workload: engine.EngineWorkload, run: Run) -> Result:
         run.fast_bytes(footprint),
         None if change is None else convergence_s(timeline, change),
         change,
+        early_promotion_share(timeline),
     )
 
 

@@ -21,7 +21,7 @@ NOT_APPLICABLE = "not-applicable"
 ALL_FAST = "all-fast"
 """The system that slowdowns are against."""
 
-RESULT_VERSION = 1
+RESULT_VERSION = 2
 """Raised whenever stored results of runs mean something else."""
 
 
@@ -159,6 +159,7 @@ class Result:
     fast_bytes: int = 0
     convergence_s: float | None = None
     last_change_s: float | None = None
+    early_promotion_share: float | None = None
     error: str | None = None
     wall_s: float = 0.0
 
