@@ -13,11 +13,12 @@ from tiertune.workloads.definition import Workload
 from tiertune.workloads.profile import profile_for
 
 PUBLISHED_CYCLES = (30.0, 140.0)
-"""A1/A3 over programs from streams to pointer chases on a Skylake server without co-runners (OSDI'25, section 6.10)."""
+"""A1/A3 over programs from streams to pointer chases on a Skylake server without co-runners (OSDI'25, section
+6.10)."""
 
 RECORDED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "bc": ({"kernel": "bc", "graph": "uniform", "scale": 16, "degree": 16}, {"scale": 23}),
-    "pr": ({"kernel": "pr", "graph": "kron", "scale": 16, "degree": 16, "iterations": 4}, {"scale": 23}),
+    "bc-urand": ({"kernel": "bc", "graph": "uniform", "scale": 16, "degree": 16}, {"scale": 23}),
+    "bc-kron": ({"kernel": "bc", "graph": "kron", "scale": 16, "degree": 16}, {"scale": 23}),
     "gups": (
         {"kernel": "gups", "table_bytes": 32 << 20, "hot_bytes": 4 << 20, "updates": 2_000_000},
         {"table_bytes": 8 << 30},

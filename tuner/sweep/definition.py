@@ -51,8 +51,10 @@ class Table(Strict):
         default=["slowdown"],
         min_length=1,
         max_length=20,
-        description="metrics, slowdown, slowdown_pct, rank, convergence_s, early_promotion_share, status, gauge.X,"
-        " REF.speedup",
+        description=(
+            "metrics, slowdown, slowdown_pct, rank, convergence_s, early_promotion_share, status, gauge.X,"
+            " REF.speedup"
+        ),
     )
     sort: Literal["file", "best"] = Field(
         default="file", description="order of the lines: as in the file, or by the first shown value"
