@@ -192,18 +192,23 @@ impl Flexmem {
     fn cool(&mut self, cx: &mut Context<'_>) {
         self.tally.coolings += 1;
         self.hotness.start_halving();
-        let mut looked_at = 0;
+        // A base page in the coldest bin has a count of 0, of which nothing is to be halved. A new huge page is in that
+        // bin whatever its count.
+        let coldest = usize::from(self.hotness.run_pages() > 1);
         for fast in [true, false] {
             // From the coldest bin up: a page that goes down a bin is not met again.
-            for bin in 0..BINS {
-                for page in self.bins.pages(fast, bin) {
-                    looked_at += 1;
+            for bin in coldest..BINS {
+                let mut at = self.bins.front(fast, bin);
+                while let Some(page) = at {
+                    at = self.bins.behind(page);
                     self.hotness.catch_up(page);
                     self.bins.sort_in(page, self.hotness.bin_of(page));
                 }
             }
         }
-        cx.spend(f64::from(looked_at) * LIST_ENTRY_NS);
+        // The system itself walks all its lists.
+        let listed: u64 = self.sizes().iter().sum();
+        cx.spend(listed as f64 * LIST_ENTRY_NS);
     }
 
     fn sizes(&self) -> [u64; BINS] {
@@ -341,8 +346,7 @@ impl Flexmem {
     fn count_failures(&mut self) {
         let hot: u64 = (self.hot()..BINS).map(|bin| u64::from(self.bins.len(false, bin))).sum();
         self.failed_hot += hot;
-        let waiting = self.active.iter().filter(|page| self.bins.has(**page, ACTIVE));
-        self.failed_active += waiting.count() as u64;
+        self.failed_active += u64::from(self.bins.active_pages());
     }
 
     fn ask(&mut self, page: Page, to: Tier, cx: &mut Context<'_>) {
@@ -501,7 +505,7 @@ impl Policy for Flexmem {
             (
                 "active_pages",
                 "pages of slow memory that have faulted often enough",
-                self.active.iter().filter(|page| self.bins.has(**page, ACTIVE)).count() as f64,
+                f64::from(self.bins.active_pages()),
             ),
             ("active_threshold_bin", "lowest hot bin", self.hot() as f64),
             ("warm_threshold_bin", "lowest warm bin", self.warm() as f64),

@@ -25,6 +25,12 @@ impl Links {
         Self(vec![[0; 2]; pages as usize])
     }
 
+    /// The page behind `page` in its list, or [`NIL`].
+    #[must_use]
+    pub fn next(&self, page: Page) -> Page {
+        self.0[page as usize][NEXT]
+    }
+
     /// Reads the links that taking `page` out of its list will change. The value means nothing: who
     /// is about to move many pages asks for all of them first, so that the cache misses overlap.
     #[must_use]

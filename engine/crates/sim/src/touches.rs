@@ -145,6 +145,18 @@ impl<'w> Touches<'w> {
     }
 }
 
+/// Whether a uniform `draw` says that a Poisson process had any event, `expected` of them on average: `draw` below
+/// `1 - exp(-expected)`. Most draws are far from that bound, which bounds of its own tell without the exponential.
+fn any(expected: f64, draw: f64) -> bool {
+    if draw >= expected {
+        false
+    } else if draw < expected - expected * expected / 2.0 {
+        true
+    } else {
+        draw < -(-expected).exp_m1()
+    }
+}
+
 fn threads_of(phase: &Phase, stream: usize) -> u32 {
     let group = phase.groups.iter().find(|g| g.streams.contains(&stream));
     group.expect("every stream is some group's").threads
@@ -160,7 +172,7 @@ impl Touches<'_> {
             self.cleared = vec![f64::NEG_INFINITY; self.workload.pages as usize];
         }
         let cleared = &mut self.cleared[page as usize];
-        let set = self.rng.next_f64() < -(-(expected - *cleared)).exp_m1();
+        let set = any(expected - *cleared, self.rng.next_f64());
         // A bit that was found not to be set had no touch until now, so it is as good as cleared now.
         *cleared = if set { left(expected) } else { expected };
         set
@@ -174,5 +186,21 @@ impl AccessedBits for Touches<'_> {
 
     fn test(&mut self, page: Page) -> bool {
         self.draw(page, |_| f64::NEG_INFINITY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_short_way_decides_as_the_exponential_does() {
+        let mut rng = CounterRng::new(1, &[]);
+        for expected in [0.0, 1e-9, 0.01, 0.4, 1.0, 1.9, 3.0, 50.0, f64::INFINITY] {
+            for _ in 0..10_000 {
+                let draw = rng.next_f64() * f64::min(1.0, 2.0 * expected + 1e-12);
+                assert_eq!(any(expected, draw), draw < -(-expected).exp_m1(), "{expected} {draw}");
+            }
+        }
     }
 }

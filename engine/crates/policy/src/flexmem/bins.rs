@@ -37,6 +37,7 @@ pub struct BinLists {
     links: Links,
     marks: Vec<Mark>,
     lists: [[PageList; BINS]; 2],
+    active_pages: u32,
 }
 
 impl BinLists {
@@ -47,6 +48,7 @@ impl BinLists {
             links: Links::new(pages),
             marks: vec![Mark::default(); pages as usize],
             lists: Default::default(),
+            active_pages: 0,
         }
     }
 
@@ -63,12 +65,22 @@ impl BinLists {
 
     /// Sets or clears `flags` of `page`.
     pub fn set(&mut self, page: Page, flags: u8, on: bool) {
-        let mark = self.mark(page);
-        mark.flags = if on { mark.flags | flags } else { mark.flags & !flags };
+        let mark = &mut self.marks[page as usize];
+        let before = mark.flags;
+        mark.flags = if on { before | flags } else { before & !flags };
+        self.active_pages += u32::from(mark.flags & ACTIVE != 0);
+        self.active_pages -= u32::from(before & ACTIVE != 0);
+    }
+
+    /// Pages that wait in the queue of active pages.
+    #[must_use]
+    pub fn active_pages(&self) -> u32 {
+        self.active_pages
     }
 
     /// Forgets all about a page that is in no list, but for a move under way.
     pub fn forget(&mut self, page: Page) {
+        self.set(page, ACTIVE, false);
         let moving = self.marks[page as usize].flags & MIGRATING;
         self.marks[page as usize] = Mark {
             flags: moving,
@@ -95,10 +107,11 @@ impl BinLists {
         (front != NIL).then_some(front)
     }
 
-    /// All pages of a list.
+    /// The page behind a listed one.
     #[must_use]
-    pub fn pages(&self, fast: bool, bin: usize) -> Vec<Page> {
-        self.lists[usize::from(fast)][bin].iter(&self.links).collect()
+    pub fn behind(&self, page: Page) -> Option<Page> {
+        let next = self.links.next(page);
+        (next != NIL).then_some(next)
     }
 
     /// Puts a page that is in no list at the back of one, unless it moves.

@@ -6,11 +6,11 @@ use std::fmt::Write;
 use std::hash::{DefaultHasher, Hasher};
 use std::num::NonZero;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex, OnceLock};
 use std::{env, fs, thread};
 
-use crate::harness::workload;
+use crate::harness::workload::{self, Observed};
 use crate::harness::{Driver, Entry, MS};
 use tiertune_policy::registry::{self, Composed, PAGE_2M, PAGE_4K, SYSTEMS, WRAPPERS};
 use tiertune_policy::{Config, Knob, KnobError, KnobKind, Outcome, SystemError, Value};
@@ -56,11 +56,93 @@ fn extremes(knob: &Knob) -> Vec<Value> {
     values
 }
 
+/// What is kept of a run: runs are long, and several promises are about the same ones.
+struct Seen {
+    /// A hash of all that was observed.
+    digest: u64,
+    moved: bool,
+    /// Failed for want of room, or for being there already.
+    failed: (usize, usize),
+    /// Every gauge has a finite value and a meaning.
+    gauges_make_sense: bool,
+}
+
+impl Seen {
+    fn of(observed: &Observed) -> Self {
+        let mut digest = Digest(DefaultHasher::new());
+        write!(digest, "{observed:?}").expect("a hasher takes everything");
+        let count = |wanted: Outcome| {
+            let ended = |entry: &&Entry| matches!(entry, Entry::Ended(migrated) if migrated.outcome == wanted);
+            observed.log.iter().filter(ended).count()
+        };
+        let mut gauges = observed.gauges.iter();
+        Self {
+            digest: digest.0.finish(),
+            moved: observed.log.iter().any(|entry| matches!(entry, Entry::Ended(_))),
+            failed: (count(Outcome::NoSpace), count(Outcome::AlreadyThere)),
+            gauges_make_sense: gauges.all(|gauge| gauge.value.is_finite() && !gauge.meaning.is_empty()),
+        }
+    }
+}
+
+/// Hashes text as it is written.
+struct Digest(DefaultHasher);
+
+impl Write for Digest {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.write(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// One run of a system: which of its knobs are away from their defaults, and on what.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    system: String,
+    changed: String,
+    page_bytes: u64,
+    tiers: usize,
+    scattered: bool,
+}
+
+/// The run of a system under a config, made once for all tests; whoever asks for one under way waits for it.
+fn seen(system: &str, config: &Config, page_bytes: u64, tiers: usize, scattered: bool) -> &'static Seen {
+    static KEPT: LazyLock<Mutex<HashMap<Key, &'static OnceLock<Seen>>>> = LazyLock::new(Mutex::default);
+    let knobs = registry::find(system).expect("it is listed").knobs();
+    let is_default = |name: &str, value: &Value| knobs.iter().any(|knob| knob.name == name && knob.default == *value);
+    let changed: Config = config
+        .iter()
+        .filter(|(name, value)| !is_default(name, value))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    let key = Key {
+        system: system.to_string(),
+        changed: format!("{changed:?}"),
+        page_bytes,
+        tiers,
+        scattered,
+    };
+    let mut kept = KEPT.lock().expect("no panic while it is held");
+    let place: &'static OnceLock<Seen> = kept.entry(key).or_insert_with(|| Box::leak(Box::default()));
+    drop(kept);
+    place.get_or_init(|| {
+        Seen::of(&if scattered {
+            workload::run_scattered(system, config)
+        } else {
+            workload::run(system, config, page_bytes, tiers)
+        })
+    })
+}
+
+fn seen_at_defaults(system: &str, page_bytes: u64, tiers: usize) -> &'static Seen {
+    seen(system, &Config::new(), page_bytes, tiers, false)
+}
+
 #[test]
 fn equal_inputs_give_equal_decisions() {
     each(|system, page_bytes, tiers| {
-        let run = || workload::run(system, &Config::new(), page_bytes, tiers);
-        assert_eq!(run(), run());
+        let again = Seen::of(&workload::run(system, &Config::new(), page_bytes, tiers));
+        assert_eq!(seen_at_defaults(system, page_bytes, tiers).digest, again.digest);
     });
 }
 
@@ -69,17 +151,11 @@ fn equal_inputs_give_equal_decisions() {
 #[test]
 fn requests_are_valid_and_succeed() {
     each(|system, page_bytes, tiers| {
-        let log = workload::run(system, &Config::new(), page_bytes, tiers).log;
-        let count = |wanted: Outcome| {
-            log.iter()
-                .filter(|entry| matches!(entry, Entry::Ended(migrated) if migrated.outcome == wanted))
-                .count()
-        };
+        let seen = seen_at_defaults(system, page_bytes, tiers);
         // Nobody else takes memory in this workload, so a policy that keeps the books fails nowhere.
-        assert_eq!((count(Outcome::NoSpace), count(Outcome::AlreadyThere)), (0, 0));
-        let moves = log.iter().any(|entry| matches!(entry, Entry::Ended(_)));
+        assert_eq!(seen.failed, (0, 0));
         assert_eq!(
-            moves,
+            seen.moved,
             signal(system),
             "a system with a signal acts on it, one without does not"
         );
@@ -110,12 +186,7 @@ fn knobs_at_their_extremes_do_no_harm() {
         );
         for config in configs {
             println!("{} {config:?}", system.name());
-            let gauges = workload::run(&system.name(), &config, system.page_bytes()[0], 2).gauges;
-            assert!(
-                gauges
-                    .iter()
-                    .all(|gauge| gauge.value.is_finite() && !gauge.meaning.is_empty())
-            );
+            assert!(seen(&system.name(), &config, system.page_bytes()[0], 2, false).gauges_make_sense);
         }
     }
 }
@@ -133,10 +204,9 @@ const KNOBS_AT_WORK: &str = "tests/suite/knobs_at_work.txt";
 #[test]
 fn every_knob_changes_what_the_system_does_or_says_that_it_is_inert() {
     let systems = registry::listed();
-    let all_runs: Vec<Runs> = systems.iter().map(Runs::new).collect();
-    let knobs: Vec<(&Runs, usize)> = all_runs
+    let knobs: Vec<(&Composed, usize)> = systems
         .iter()
-        .flat_map(|runs| (0..runs.system.knobs().len()).map(move |place| (runs, place)))
+        .flat_map(|system| (0..system.knobs().len()).map(move |place| (system, place)))
         .collect();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(KNOBS_AT_WORK);
     let known = fs::read_to_string(&file).unwrap_or_default();
@@ -145,8 +215,8 @@ fn every_knob_changes_what_the_system_does_or_says_that_it_is_inert() {
     thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                while let Some((runs, place)) = knobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let (wrong, at_work) = look_at_knob(runs, *place, &known);
+                while let Some((system, place)) = knobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let (wrong, at_work) = look_at_knob(system, *place, &known);
                     let mut all = all.lock().expect("no panic while it is held");
                     all.0.extend(wrong);
                     all.1.extend(at_work);
@@ -163,8 +233,8 @@ fn every_knob_changes_what_the_system_does_or_says_that_it_is_inert() {
 }
 
 /// What is wrong about a knob, and a line that says where it acts if that is not at the defaults.
-fn look_at_knob(runs: &Runs, place: usize, known: &str) -> (Vec<String>, Option<String>) {
-    let (system, name, knobs) = (runs.system, runs.system.name(), runs.system.knobs());
+fn look_at_knob(system: &Composed, place: usize, known: &str) -> (Vec<String>, Option<String>) {
+    let (name, knobs) = (system.name(), system.knobs());
     let knob = &knobs[place];
     let inert = knob.meaning.contains("inert");
     let mut settings = settings(system, &knobs, place);
@@ -178,7 +248,7 @@ fn look_at_knob(runs: &Runs, place: usize, known: &str) -> (Vec<String>, Option<
         let run = |value: &Value| {
             let mut config = setting.background.clone();
             config.extend(with(knob, value.clone()));
-            runs.digest(&config, setting.scattered)
+            seen(&name, &config, system.page_bytes()[0], 2, setting.scattered).digest
         };
         let default = run(&knob.default);
         extremes(knob).iter().any(|value| run(value) != default)
@@ -230,56 +300,6 @@ fn settings(system: &Composed, knobs: &[Knob], place: usize) -> Vec<Setting> {
         }
     }
     all
-}
-
-/// What a system did under a config, kept by what the config changes of the defaults: many pairs of knobs share a run.
-struct Runs<'s> {
-    system: &'s Composed,
-    defaults: Config,
-    kept: Mutex<HashMap<(String, bool), u64>>,
-}
-
-impl<'s> Runs<'s> {
-    fn new(system: &'s Composed) -> Self {
-        let knobs = system.knobs();
-        let defaults = knobs.into_iter().map(|knob| (knob.name.to_string(), knob.default));
-        Self {
-            system,
-            defaults: defaults.collect(),
-            kept: Mutex::default(),
-        }
-    }
-
-    /// A hash of all that was observed.
-    fn digest(&self, config: &Config, scattered: bool) -> u64 {
-        let changed = config
-            .iter()
-            .filter(|(name, value)| self.defaults.get(*name) != Some(value));
-        let key = (format!("{:?}", changed.collect::<Vec<_>>()), scattered);
-        let kept = || self.kept.lock().expect("no panic while it is held");
-        if let Some(digest) = kept().get(&key) {
-            return *digest;
-        }
-        let (name, page_bytes) = (self.system.name(), self.system.page_bytes()[0]);
-        let observed = if scattered {
-            workload::run_scattered(&name, config)
-        } else {
-            workload::run(&name, config, page_bytes, 2)
-        };
-        let mut digest = Digest(DefaultHasher::new());
-        write!(digest, "{observed:?}").expect("a hasher takes everything");
-        *kept().entry(key).or_insert(digest.0.finish())
-    }
-}
-
-/// Hashes text as it is written.
-struct Digest(DefaultHasher);
-
-impl Write for Digest {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        self.0.write(text.as_bytes());
-        Ok(())
-    }
 }
 
 #[test]
@@ -467,9 +487,11 @@ fn any_composition_works_or_is_refused_with_a_reason() {
 #[test]
 fn a_restored_policy_goes_on_as_the_saved_one_would_have() {
     each(|system, page_bytes, tiers| {
-        let through = workload::run(system, &Config::new(), page_bytes, tiers);
-        let restored = workload::run_with_restart(system, &Config::new(), page_bytes, tiers);
-        assert!(through == restored, "{system} has forgotten something");
+        let restored = Seen::of(&workload::run_with_restart(system, &Config::new(), page_bytes, tiers));
+        assert!(
+            seen_at_defaults(system, page_bytes, tiers).digest == restored.digest,
+            "{system} has forgotten something"
+        );
     });
 }
 
