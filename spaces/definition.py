@@ -90,6 +90,11 @@ class Space(Strict):
         )
 
 
+def contender_name(system: str, space: Space) -> str:
+    """What competes: the system, with its space where that has a name of its own."""
+    return system if space.name == system else f"{system}:{space.name}"
+
+
 @dataclass(frozen=True)
 class Axis:
     """One searched knob with everything an optimiser has to know.

@@ -15,7 +15,7 @@ from tiertune.fields import Flag, Integer, Name, Number, PageSize, Ratio, Text
 from tiertune.files import InputError, Strict, find, load
 from tiertune.machines.definition import Machine, load_machine
 from tiertune.nearest import nearest
-from tiertune.spaces.definition import Space, load_space
+from tiertune.spaces.definition import Space, contender_name, load_space
 from tiertune.tuner.trial import Contention, Scenario
 from tiertune.units import fast_tier_bytes, format_size
 from tiertune.workloads.definition import Workload, load_workload
@@ -112,17 +112,21 @@ def _with_preset(budget: object) -> object:
 
 @dataclass(frozen=True)
 class Cell:
-    """One scenario x system: the unit that is searched, validated and reported."""
+    """One search of one scenario x system: the unit that is searched, validated and reported.
+
+    `search` counts the independent searches of a scenario x system from 0.
+    """
 
     scenario: Scenario
     system: str
     space: Space
+    search: int = 0
 
     @property
     def key(self) -> str:
-        """Stable text that names this cell within its campaign."""
-        space = "" if self.space.name == self.system else f":{self.space.name}"
-        return f"{self.scenario.key}/{self.system}{space}"
+        """Stable text that names this cell within its campaign; first searches are named as if alone."""
+        search = f"#{self.search + 1}" if self.search else ""
+        return f"{self.scenario.key}/{contender_name(self.system, self.space)}{search}"
 
 
 class Campaign(Strict):
@@ -137,6 +141,9 @@ class Campaign(Strict):
     systems: list[SystemEntry] = Field(min_length=1, max_length=1000, description="systems that are tuned")
     budget: Annotated[Budget, BeforeValidator(_with_preset)] = Field(
         description="trials, initial, random_share; or a preset"
+    )
+    searches: Integer = Field(
+        default=1, ge=1, le=100, description="independent searches of each scenario x system"
     )
     optimiser: Optimiser = Field(default=Optimiser(), description="who proposes")
     validation: Validation = Field(default=Validation(), description="how winner and default are judged")
@@ -162,12 +169,13 @@ class Campaign(Strict):
                 seen.append(entry)
 
     def cells(self) -> list[Cell]:
-        """All scenarios x systems, scenarios outermost, in the order of the file."""
+        """All scenarios x systems x searches, scenarios outermost, in the order of the file."""
         spaces = {entry.space: self.space(entry.space) for entry in self.systems}
         return [
-            Cell(self._scenario(scenario), entry.system, spaces[entry.space])
+            Cell(self._scenario(scenario), entry.system, spaces[entry.space], search)
             for scenario in self.scenarios
             for entry in self.systems
+            for search in range(self.searches)
         ]
 
     def workload(self, name_or_path: str) -> Workload:

@@ -158,7 +158,7 @@ def _cell(plan: CampaignPlan, cell: PlannedCell, claim: Claim, bench: Bench) -> 
     if sum(row.status.finished for row in rows) < plan.trials:  # a finished search is spared SMAC's imports
         optimiser = plan.new_optimiser(cell)
         names = (plan.name, cell.key, cell.scenario, cell.system, cell.default)
-        search(Job(*names, plan.seed, plan.trials, claim.lag, optimiser), bench)
+        search(Job(*names, plan.search_seed(cell), plan.trials, claim.lag, optimiser), bench)
     first = bench.journal.row(cell.key, "search", 0)
     assert first is not None
     default = replace(first.trial, config=cell.default)

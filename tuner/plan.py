@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tiertune.spaces.definition import contender_name
 from tiertune.tuner.trial import Config, Objective, Scenario, derive_seed, plain_config
 
 if TYPE_CHECKING:
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """One scenario x system, with what improves there and where its knobs may go.
+    """One search of a scenario x system, with what improves there and where its knobs may go.
 
     `default` is every knob as the system declares it: what winners are compared with. It need not lie in the
-    space.
+    space. `search` counts the independent searches of a scenario x system from 0.
     """
 
     key: str
@@ -28,6 +29,12 @@ class PlannedCell:
     objective: Objective
     space: Space
     default: Config
+    search: int = 0
+
+    @property
+    def contender(self) -> str:
+        """What competes within a scenario: the system, with its space where that has a name of its own."""
+        return contender_name(self.system, self.space)
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,10 @@ class CampaignPlan:
     workers: int
     cells: tuple[PlannedCell, ...]
     document: dict[str, Any]
+
+    def search_seed(self, cell: PlannedCell) -> int:
+        """What the seeds of a cell's search trials come from: equal for all systems, not for all searches."""
+        return self.seed if cell.search == 0 else derive_seed(self.seed, "search", cell.search)
 
     def new_optimiser(self, cell: PlannedCell) -> Optimiser:
         """The optimiser of a cell. Its seed is that of the campaign and the cell, nothing else."""
@@ -71,7 +82,17 @@ def plan_of(campaign: Campaign, name: str | None = None) -> CampaignPlan:
         workload = campaign.workload(cell.scenario.workload)
         objective = Objective(workload.metric.name, workload.metric.direction)
         default = plain_config(check_config(cell.system, {}))
-        cells.append(PlannedCell(cell.key, cell.scenario, cell.system, objective, cell.space, default))
+        cells.append(
+            PlannedCell(
+                key=cell.key,
+                scenario=cell.scenario,
+                system=cell.system,
+                objective=objective,
+                space=cell.space,
+                default=default,
+                search=cell.search,
+            )
+        )
         contents[cell.key] = {
             "workload": workload.model_dump(mode="json"),
             "machine": campaign.machine(cell.scenario.machine).document(),
@@ -81,6 +102,8 @@ def plan_of(campaign: Campaign, name: str | None = None) -> CampaignPlan:
     decisive = campaign.model_dump(
         mode="json", include={"seed", "budget", "optimiser", "validation"}, exclude={"budget": {"preset"}}
     )
+    if campaign.searches > 1:  # left out at its default, so that journals from before it existed stay valid
+        decisive["searches"] = campaign.searches
     return CampaignPlan(
         name=name or campaign.name,
         seed=campaign.seed,

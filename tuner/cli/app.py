@@ -14,6 +14,7 @@ from tiertune.tuner.cli import (
     calibrate,
     campaign,
     catalog,
+    compare,
     doctor,
     evaluate,
     profiles,
@@ -77,6 +78,7 @@ def start(
 app.command()(campaign.demo)
 app.command()(campaign.tune)
 app.command()(campaign.resume)
+app.command()(compare.compare)
 app.command()(evaluate.run)
 app.command()(sweep.sweep)
 app.command()(reproduce.reproduce)

@@ -151,7 +151,7 @@ def _tune(
     from tiertune.tuner.plan import plan_of
 
     campaign = load_campaign(source)
-    _check_name(name)
+    check_name(name)
     plan = plan_of(campaign, name)
     if dry_run:
         from tiertune.tuner.cli.dry_run import describe, print_plan
@@ -244,7 +244,8 @@ def _conclude(plan: CampaignPlan, results: Path, as_json: bool) -> None:
     out.print(f"MLflow   tiertune ui{where} (prints the command)", markup=False, soft_wrap=True)
 
 
-def _check_name(name: str | None) -> None:
+def check_name(name: str | None) -> None:
+    """Raises InputError where `--name` is none for a folder."""
     import re
 
     from tiertune.files import InputError

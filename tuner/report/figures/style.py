@@ -72,15 +72,23 @@ NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
 @contextmanager
-def canvas(height_in: float, rows: int = 1, share_x: bool = False) -> Iterator[tuple[Figure, list[Axes]]]:
-    """A figure of the report's width and `rows` axes, closed afterwards."""
+def canvas(
+    height_in: float, rows: int = 1, share_x: bool = False, columns: int = 1, share_y: bool = False
+) -> Iterator[tuple[Figure, list[Axes]]]:
+    """A figure of the report's width and `rows` x `columns` axes, row by row, closed afterwards."""
     settings = {**cast(dict[str, Any], matplotlib.rcParamsDefault), **SETTINGS, "backend": "agg"}
     with plt.rc_context(cast(Any, settings)):
         figure, grid = plt.subplots(
-            rows, 1, figsize=(WIDTH_IN, height_in), sharex=share_x, squeeze=False, layout="constrained"
+            rows,
+            columns,
+            figsize=(WIDTH_IN, height_in),
+            sharex=share_x,
+            sharey=share_y,
+            squeeze=False,
+            layout="constrained",
         )
         try:
-            yield figure, [row[0] for row in grid]
+            yield figure, [axes for row in grid for axes in row]
         finally:
             plt.close(figure)
 

@@ -1,0 +1,150 @@
+"""`compare`: systems ranked at default and at each one's tuned optimum, at equal budgets."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiertune.tuner.cli.campaign import Extend, Name, check_name, run_campaign
+from tiertune.tuner.cli.failures import BAD_INPUT, guarded, say, was_interrupted
+from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
+
+if TYPE_CHECKING:
+    from tiertune.tuner.campaign import Campaign
+    from tiertune.tuner.comparison.document import Comparison
+    from tiertune.tuner.plan import CampaignPlan
+
+LEAST_SEARCHES = 3
+LEAST_SYSTEMS = 2
+
+
+@guarded
+def compare(
+    campaign: Annotated[str, typer.Argument(help="Campaign: a name or a file, with searches: 3 or more.")],
+    results: Results = RESULTS,
+    name: Name = None,
+    extend: Extend = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Compare systems fairly, at default and tuned.
+
+    Every system gets the same trials, seeds and validation, and each search
+    is made several times. What ran before is kept; Ctrl-C loses nothing.
+
+    \b
+    Examples:
+      tiertune compare compare-small --dry-run
+      tiertune compare campaigns/compare.yaml --results /tmp/results
+    """
+    from tiertune.tuner.campaign import load_campaign
+    from tiertune.tuner.plan import plan_of
+
+    loaded = load_campaign(campaign)
+    check_name(name)
+    _check(loaded, campaign)
+    plan = plan_of(loaded, name)
+    if dry_run:
+        _print_plan(loaded, plan, results, as_json)
+        return
+    try:
+        run_campaign(loaded, plan, results, extend)
+        _references(loaded, plan, results, extend)
+    except BaseException as error:
+        if not was_interrupted(error):
+            raise
+        where = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
+        again = f"tiertune compare {shlex.quote(campaign)}{where}" + (f" --name {name}" if name else "")
+        raise KeyboardInterrupt(f"stopped; nothing that was finished is lost: `{again}` goes on") from None
+    _conclude(loaded, plan, results, as_json)
+
+
+def _check(campaign: Campaign, source: str) -> None:
+    """Raises InputError where a campaign is no comparison."""
+    from tiertune.files import InputError
+
+    if campaign.searches < LEAST_SEARCHES:
+        raise InputError(
+            f"{source}: searches: {campaign.searches} cannot tell a lucky search from a better system;"
+            f" the smallest valid value for a comparison is {LEAST_SEARCHES}"
+        )
+    if len(campaign.systems) < LEAST_SYSTEMS:
+        raise InputError(f"{source}: systems: one system is nothing to compare; name {LEAST_SYSTEMS} or more")
+
+
+def _print_plan(campaign: Campaign, plan: CampaignPlan, results: Path, as_json: bool) -> None:
+    from tiertune.tuner.cli.dry_run import describe, print_plan
+    from tiertune.tuner.cli.output import print_json
+    from tiertune.tuner.comparison.page import PAGE
+    from tiertune.tuner.comparison.references import FILE
+
+    described = describe(campaign, plan, results)
+    described["files"] = [
+        file for file in described["files"] if not file.endswith(("report.html", "report.json"))
+    ]
+    described["files"] += [str(results / plan.name / file) for file in (FILE, PAGE, "comparison.json")]
+    print_json(described) if as_json else print_plan(described)
+
+
+def _references(campaign: Campaign, plan: CampaignPlan, results: Path, extend: bool) -> None:
+    from tiertune.tuner.cli.output import console
+    from tiertune.tuner.comparison.references import measure_references
+    from tiertune.tuner.progress import watching
+    from tiertune.tuner.simulation import SimBackend
+
+    backend = SimBackend(results / "profiles", campaign.workload, campaign.machine)
+    with watching(console(stderr=True), {}) as watcher:
+        measure_references(plan, results / plan.name, backend, watcher, extend=extend)
+
+
+def _conclude(campaign: Campaign, plan: CampaignPlan, results: Path, as_json: bool) -> None:
+    from tiertune.tuner.cli.output import print_json
+    from tiertune.tuner.comparison.analysis import compare as analyse
+    from tiertune.tuner.comparison.measured import measured, read_journals
+    from tiertune.tuner.comparison.page import document, write_comparison
+
+    folder = results / plan.name
+    journals = read_journals(folder)
+    found = analyse(plan, journals, campaign.description)
+    paths = write_comparison(folder, found, measured(plan, journals))
+    if as_json:
+        print_json({**document(found), "files": [str(path) for path in paths]})
+    else:
+        _print(found, paths)
+    if found.void:
+        say(found.verdict)
+        raise typer.Exit(BAD_INPUT)
+
+
+def _print(found: Comparison, paths: list[Path]) -> None:
+    from tiertune.tuner.cli.output import console, print_table
+    from tiertune.tuner.comparison.page import ratio
+
+    out = console()
+    out.print(found.verdict, markup=False)
+    print_table(
+        ["system", "default", "tuned", "gain", "rank default", "rank tuned", "better"],
+        [
+            (
+                one.name,
+                ratio(one.slowdown_default.value),
+                ratio(one.slowdown_tuned.value),
+                ratio(one.gain.value),
+                f"{one.rank_default:.2f}",
+                f"{one.rank_tuned:.2f}",
+                f"{one.improved} of {len(found.setting.scenarios)}",
+            )
+            for one in found.contenders
+        ],
+        ["default", "tuned", "gain", "rank default", "rank tuned", "better"],
+    )
+    out.print(
+        "slowdowns against all-fast, geometric means; better: tuned shown to beat default", markup=False
+    )
+    aa = found.calibration
+    out.print(f"A against A: {aa.alarms} false alarms in {aa.tests} tests", markup=False)
+    out.print(f"page     {paths[0]}", markup=False, soft_wrap=True)
+    out.print(f"data     {paths[1]}, and CSV beside it", markup=False, soft_wrap=True)
