@@ -15,6 +15,7 @@ from tiertune.adapters.registry import adapter_for
 from tiertune.files import InputError
 from tiertune.machines.definition import Machine, load_machine
 from tiertune.tuner.backend import NOTES, Backend, ConfigRejected, Notify
+from tiertune.tuner.sweep.row import engine_digest
 from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial, canonical
 from tiertune.units import fast_tier_bytes
 from tiertune.workloads.definition import Workload, load_workload
@@ -96,9 +97,10 @@ class SimBackend(Backend):
         return self._beds[scenario.key].notes
 
     def facts(self) -> dict[str, str]:
-        """The engine's version, and what was scaled in each prepared scenario, by its key."""
+        """The engine's version and digest, and what was scaled in each prepared scenario, by its key."""
         notes = {NOTES + key: "\n".join(bed.notes) for key, bed in self._beds.items() if bed.notes}
-        return {"backend": self.name, "engine": engine.version(), **notes}
+        versions = {"engine": engine.version(), "engine digest": engine_digest()[:16]}
+        return {"backend": self.name, **versions, **notes}
 
     def _bed(self, scenario: Scenario, notify: Notify) -> _Bed:
         from tiertune.tuner.campaign import fit_mistake
