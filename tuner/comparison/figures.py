@@ -81,15 +81,13 @@ def _diagram(axes: Axes, one: Ranks) -> None:
     colour = style.COLOUR_OF_ROLE[one.stage]
     half = (count + 1) // 2
     axes.set_xlim(0.5 - count * 0.28, count + 0.5 + count * 0.28)
-    lowest = -(half + 0.6 + 0.35 * len(one.joined))
-    axes.set_ylim(lowest, 1.7)
+    axes.set_ylim(-(half + 0.6 + 0.35 * len(one.joined)), 1.7)
     axes.axis("off")
     axes.plot([1, count], [0, 0], color=style.INK, linewidth=1.4)
     for rank in range(1, count + 1):
         axes.plot([rank, rank], [0, 0.18], color=style.INK, linewidth=1.0)
         axes.annotate(str(rank), (rank, 0.26), ha="center", va="bottom", fontsize=8.5, color=style.MUTED)
     start = -0.35 * len(one.joined) - 0.45
-    height: float
     for position, (system, rank) in enumerate(zip(one.order, one.mean_ranks, strict=True)):
         left = position < half
         height = start - 0.95 * (position if left else count - 1 - position)
@@ -105,9 +103,9 @@ def _diagram(axes: Axes, one: Ranks) -> None:
             fontsize=9,
         )
     for level, (first, last) in enumerate(one.joined):
-        height = -0.3 - 0.35 * level
+        below = -0.3 - 0.35 * level
         ends = one.mean_ranks[first] - 0.06, one.mean_ranks[last] + 0.06
-        axes.plot(ends, [height, height], color=style.INK, linewidth=3.4, solid_capstyle="butt")
+        axes.plot(ends, [below, below], color=style.INK, linewidth=3.4, solid_capstyle="butt")
     if one.critical_difference is not None:
         reach = min(one.critical_difference, count - 1)
         axes.plot([1, 1 + reach], [1.25, 1.25], color=style.MUTED, linewidth=1.6)
