@@ -156,9 +156,12 @@ def test_preset_and_what_is_written_over_it() -> None:
     assert (full.trials, full.initial, full.random_share) == (30, 10, 0.25)
 
 
-def test_cells_are_all_scenarios_with_all_systems() -> None:
-    cells = load("campaign", Path("tests/configs/good/campaign/full.yaml")).cells()
-    assert len(cells) == len({cell.key for cell in cells}) == 4
+def test_cells_are_all_scenarios_with_all_systems_and_searches() -> None:
+    every = load("campaign", Path("tests/configs/good/campaign/full.yaml")).cells()
+    assert len(every) == len({cell.key for cell in every}) == 4 * 3
+    cells = [cell for cell in every if cell.search == 0]
+    # A first search is named as if it were alone, so that journals from before there were several stay valid.
+    assert [cell.key for cell in every[:3]] == [f"{cells[0].key}{end}" for end in ("", "#2", "#3")]
     assert [cell.scenario.page_bytes for cell in cells] == [4096, 4096, 2 * 2**20, 2 * 2**20]
     assert cells[0].scenario.contention[0].read_gbps == 10
     assert [cell.space.name for cell in cells] == ["full", "hemem"] * 2

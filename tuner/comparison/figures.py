@@ -84,9 +84,9 @@ def _diagram(axes: Axes, one: Ranks) -> None:
     axes.set_ylim(-(half + 0.6 + 0.35 * len(one.joined)), 1.7)
     axes.axis("off")
     axes.plot([1, count], [0, 0], color=style.INK, linewidth=1.4)
-    for rank in range(1, count + 1):
-        axes.plot([rank, rank], [0, 0.18], color=style.INK, linewidth=1.0)
-        axes.annotate(str(rank), (rank, 0.26), ha="center", va="bottom", fontsize=8.5, color=style.MUTED)
+    for tick in range(1, count + 1):
+        axes.plot([tick, tick], [0, 0.18], color=style.INK, linewidth=1.0)
+        axes.annotate(str(tick), (tick, 0.26), ha="center", va="bottom", fontsize=8.5, color=style.MUTED)
     start = -0.35 * len(one.joined) - 0.45
     for position, (system, rank) in enumerate(zip(one.order, one.mean_ranks, strict=True)):
         left = position < half

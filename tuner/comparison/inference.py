@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -123,7 +124,6 @@ def ranking(scores: Array) -> Ranking:
     if count < 3 or blocks < 2:
         return Ranking(means.tolist(), None, None, blocks)
     from scipy.special import fdtrc
-    from scipy.stats import studentized_range
 
     between = blocks * float(((means - (count + 1) / 2.0) ** 2).sum())
     within = float(((ranks - (count + 1) / 2.0) ** 2).sum()) / (blocks * (count - 1))
@@ -131,9 +131,17 @@ def ranking(scores: Array) -> Ranking:
     left = blocks * (count - 1) - chi2
     freedom = count - 1, (count - 1) * (blocks - 1)
     p = float(fdtrc(*freedom, (blocks - 1) * chi2 / left)) if left > 1e-12 else 0.0
-    # The published tables are of infinitely many degrees of freedom; a million is the same to six digits.
-    q = float(studentized_range.ppf(CONFIDENCE, count, 1e6)) / math.sqrt(2.0)
-    return Ranking(means.tolist(), p, q * math.sqrt(count * (count + 1) / (6.0 * blocks)), blocks)
+    return Ranking(
+        means.tolist(), p, _nemenyi_q(count) * math.sqrt(count * (count + 1) / (6.0 * blocks)), blocks
+    )
+
+
+@cache
+def _nemenyi_q(count: int) -> float:
+    """Quantile of the studentised range over sqrt 2, for infinitely many degrees of freedom."""
+    from scipy.stats import studentized_range
+
+    return float(studentized_range.ppf(CONFIDENCE, count, math.inf)) / math.sqrt(2.0)
 
 
 def ranks_of(row: Array) -> Array:
