@@ -130,16 +130,10 @@ def test_searches_are_independent_and_systems_share_their_seeds(compared: Path) 
 
 
 def test_killed_and_run_again_it_says_the_same(compared: Path) -> None:
-    command = [
-        str(Path(sys.executable).with_name("tiertune")),
-        "compare",
-        "small.yaml",
-        "--results",
-        "results",
-    ]
+    command = [str(Path(sys.executable).with_name("tiertune")), "compare", "small.yaml", "--name", "killed"]
     journal = compared / "results/killed/journal.sqlite"
-    quiet = {"stderr": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-    killed = subprocess.Popen([*command, "--name", "killed"], cwd=compared, **quiet)
+    quiet = subprocess.DEVNULL
+    killed = subprocess.Popen([*command, "--results", "results"], cwd=compared, stdout=quiet, stderr=quiet)
     deadline = time.monotonic() + 60
     while _finished(journal) < 60:
         assert killed.poll() is None, "it ended before it could be killed"
