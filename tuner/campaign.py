@@ -58,6 +58,35 @@ class SystemEntry(Strict):
     space: Text = Field(description="name or path of a space")
 
 
+class Stop(Strict):
+    """When a search ends before its budget."""
+
+    patience: Integer = Field(
+        default=25, ge=5, le=1_000_000, description="trials without a gain after which it may end"
+    )
+    gain: Number = Field(default=0.01, ge=0, le=1, description="share by which a config must be better")
+
+
+class ConstraintEntry(Strict):
+    """A bound that a configuration must keep to be handed over."""
+
+    metric: Text = Field(description="metric of a run, as `tiertune list metrics` names it")
+    at_most: Number | None = Field(default=None, description="largest value that is allowed")
+    at_least: Number | None = Field(default=None, description="smallest value that is allowed")
+    of_default: Flag = Field(default=False, description="whether bounds are multiples of the default's value")
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """There is a bound, and a metric of that name."""
+        from tiertune.engine import metrics
+
+        names = [metric.name for metric in metrics()]
+        if self.metric not in names:
+            near = nearest(self.metric, names)
+            yield ("metric",), f"there is no metric '{self.metric}'; did you mean '{near}'?"
+        if self.at_most is None and self.at_least is None:
+            yield ("metric",), f"{self.metric} has no bound; add at_most or at_least"
+
+
 class Budget(Strict):
     """How many trials each scenario x system gets, and how they are proposed."""
 
@@ -70,6 +99,15 @@ class Budget(Strict):
     )
     random_share: Number = Field(
         default=0.2, ge=0, le=1, description="share of random picks after the initial design"
+    )
+    race: Flag = Field(
+        default=False, description="whether configs that look better than the best run again, on shared seeds"
+    )
+    stop: Stop | None = Field(
+        default=None, description="early end of the search; absent: all trials are made"
+    )
+    cap: Annotated[Number, Field(ge=1.05, le=1000)] | None = Field(
+        default=None, description="multiple of the best runtime at which a trial is given up; absent: never"
     )
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
@@ -110,6 +148,11 @@ def _with_preset(budget: object) -> object:
     return budget
 
 
+def _word_off(value: object) -> object:
+    """YAML reads a bare `off` as false."""
+    return "off" if value is False else value
+
+
 @dataclass(frozen=True)
 class Cell:
     """One search of one scenario x system: the unit that is searched, validated and reported.
@@ -147,6 +190,13 @@ class Campaign(Strict):
     )
     optimiser: Optimiser = Field(default=Optimiser(), description="who proposes")
     validation: Validation = Field(default=Validation(), description="how winner and default are judged")
+    memory: Annotated[Literal["off", "start", "gated"], BeforeValidator(_word_off)] = Field(
+        default="off",
+        description="off; start: the nearest campaign's best first; gated: all its trials, if ranks agree",
+    )
+    constraints: list[ConstraintEntry] = Field(
+        default=[], max_length=20, description="bounds that a configuration must keep"
+    )
     tracking: Tracking = Field(default=Tracking(), description="where people look at trials")
     workers: Integer = Field(default=1, ge=1, le=256, description="trials that run at the same time")
 

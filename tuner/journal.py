@@ -257,6 +257,35 @@ class Journal:
                    where t.cell = ? and t.purpose = ? and t.number = ? order by d.id"""
         return [row["text"] for row in self._all(query, _identity(trial))]
 
+    # --- what is decided once for a cell
+
+    def stop(self, cell: str, generation: int, number: int, reason: str) -> None:
+        """Store that the search of a cell ended before trial `number`. A second reason changes nothing."""
+        with self._transaction():
+            self._db.execute(
+                "insert or ignore into stopped (cell, generation, number, reason, at) values (?, ?, ?, ?, ?)",
+                (cell, generation, number, reason, _now()),
+            )
+
+    def stopped(self, cell: str, generation: int) -> tuple[int, str] | None:
+        """Before which trial the search of a cell ended early, and why; None where it did not."""
+        query = "select number, reason from stopped where cell = ? and generation = ?"
+        found = self._one(query, (cell, generation))
+        return (int(found["number"]), str(found["reason"])) if found else None
+
+    def remember(self, cell: str, source: str, entries: list[dict[str, Any]]) -> None:
+        """Store what a cell knows of other campaigns, once; an empty list says that there was nothing."""
+        with self._transaction():
+            self._db.execute(
+                "insert or ignore into memory (cell, source, entries, at) values (?, ?, ?, ?)",
+                (cell, source, canonical(entries), _now()),
+            )
+
+    def remembered(self, cell: str) -> tuple[str, list[dict[str, Any]]] | None:
+        """Source and entries as stored, None where nothing was yet."""
+        found = self._one("select source, entries from memory where cell = ?", (cell,))
+        return (str(found["source"]), json.loads(found["entries"])) if found else None
+
     # --- the tracking mirror's outbox
 
     def unsent(self) -> list[str]:
@@ -347,6 +376,7 @@ def _columns(trial: Trial, ask_cpu_s: float, environment: int | None) -> dict[st
         "noise": trial.noise,
         "origin": trial.origin,
         "fidelity": trial.fidelity,
+        "cap": trial.cap,
         "status": Status.RUNNING,
         "ask_cpu_s": ask_cpu_s,
         "started_at": _now(),
@@ -355,7 +385,8 @@ def _columns(trial: Trial, ask_cpu_s: float, environment: int | None) -> dict[st
 
 
 def _trial(row: sqlite3.Row) -> Trial:
-    names = ("campaign", "cell", "number", "system", "seed", "noise", "purpose", "origin", "fidelity")
+    plain = ("campaign", "cell", "number", "system", "seed", "noise", "purpose")
+    names = (*plain, "origin", "fidelity", "cap")
     scenario = Scenario.parse(json.loads(row["scenario"]))
     return Trial(scenario=scenario, config=json.loads(row["config"]), **{name: row[name] for name in names})
 

@@ -51,6 +51,20 @@ STEPS: tuple[tuple[str, ...], ...] = (
             id integer primary key, subject text not null unique, queued_at text not null, sent_at text
         ) strict""",
     ),
+    (
+        # A trial ends as a timeout when its runtime passes `cap` (s).
+        "alter table trial add column cap real",
+        # A search that ended before its budget: trial `number` would have been the next.
+        """create table stopped (
+            cell text not null, generation integer not null, number integer not null, reason text not null,
+            at text not null, primary key (cell, generation)
+        ) strict, without rowid""",
+        # What a cell knew of other campaigns when it began; it stays so, whatever they do later. `entries`
+        # is a JSON list of config, gain and rank.
+        """create table memory (
+            cell text primary key, source text not null, entries text not null, at text not null
+        ) strict, without rowid""",
+    ),
 )
 
 VERSION = len(STEPS)
@@ -76,7 +90,7 @@ def migrate(connection: sqlite3.Connection) -> None:
         for step in STEPS[version:]:
             for statement in step:
                 connection.execute(statement)
-        connection.execute("update schema_version set version = ?", (VERSION,))
+        connection.execute("update schema_version set version = ?", (len(STEPS),))
         connection.execute("commit")
     except BaseException:
         connection.execute("rollback")

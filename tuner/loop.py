@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tiertune.tuner.backend import Backend
@@ -19,8 +19,14 @@ from tiertune.tuner.host_facts import environment_facts
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_claim import Claim
 from tiertune.tuner.optimiser.base import Observation, Optimiser, Proposal
+from tiertune.tuner.optimiser.racing import ROUNDS, Racing
+from tiertune.tuner.optimiser.warm import Remembered, WarmStart
 from tiertune.tuner.plan import CampaignPlan, PlannedCell
-from tiertune.tuner.trial import Config, Origin, Scenario, Status, Trial, derive_seed
+from tiertune.tuner.search.constraint import broken
+from tiertune.tuner.search.memory import nearest
+from tiertune.tuner.search.rules import PLAIN, SearchRules
+from tiertune.tuner.search.stopping import reason_to_stop
+from tiertune.tuner.trial import Config, Noise, Origin, Scenario, Status, Trial, derive_seed
 from tiertune.tuner.validation import FINALISTS, SELECTION_SEEDS, STAGE, Outcome, judge
 
 
@@ -40,6 +46,8 @@ class Job:
     trials: int
     lag: int
     optimiser: Optimiser
+    rules: SearchRules = PLAIN
+    generation: int = 0
 
 
 def search(job: Job, bench: Bench) -> None:
@@ -47,9 +55,11 @@ def search(job: Job, bench: Bench) -> None:
 
     Trial n is proposed from the results of trials before n - lag and from the configs of those in flight,
     however fast they end. So the same trials are made in every run, killed or not, and on any number of
-    workers up to lag + 1.
+    workers up to lag + 1. A search that its stop rule ended is not taken up again.
     """
     journal, lag = bench.journal, job.lag
+    if journal.stopped(job.cell, job.generation) is not None:
+        return
     rows = journal.rows(job.cell, "search")
     bench.listener(Phase(job.cell, "search", job.trials, sum(row.status.finished for row in rows)))
     with ThreadPoolExecutor(bench.workers) as pool:
@@ -64,25 +74,64 @@ def search(job: Job, bench: Bench) -> None:
                 trial, ask_cpu_s, decision = stored.trial, stored.ask_cpu_s, "again, it was interrupted"
             else:
                 # Tell: the optimiser knows what the journal holds, and nothing else.
-                history = observed(journal.rows(job.cell, "search", before=number), number - lag, bench)
+                rows = journal.rows(job.cell, "search", before=number)
+                history = observed(rows, number - lag, bench, job)
                 proposal, ask_cpu_s = timed_ask(job.optimiser, number, history)
-                trial, decision = new_trial(job, number, proposal), proposal.reason
+                stop = stop_reason(job, history, proposal)
+                if stop is not None:
+                    journal.stop(job.cell, job.generation, number, stop)
+                    bench.listener(Note(f"search ended before trial {number}: {stop}"))
+                    break
+                trial = new_trial(job, number, proposal, cap_s(job, rows, number - lag))
+                decision = proposal.reason
             bench.start(trial, ask_cpu_s, decision)
             flying[number] = pool.submit(bench.run, trial)  # apply, verify, run, measure, store
         for future in flying.values():
             future.result()
 
 
-def observed(rows: Sequence[Row], complete: int, bench: Bench) -> list[Observation]:
+def observed(rows: Sequence[Row], complete: int, bench: Bench, job: Job) -> list[Observation]:
     """What an optimiser may know of `rows`: results of trials before `complete`, only the configs of later
     ones."""
+    shared = {race_seed(job, repeat): repeat for repeat in range(ROUNDS)}
+    default = next((row.metrics for row in rows if row.trial.number == 0 and row.metrics), None)
     observations = []
     for row in rows:
         known = row.trial.number < complete
         status, cost = (row.status, row.cost) if known else (Status.RUNNING, None)
         bound = bench.objective.cost(row.metrics) if status is Status.TIMEOUT else None
-        observations.append(Observation(row.trial.number, row.trial.config, status, cost, bound))
+        kept = status is not Status.OK or not broken(job.rules.constraints, row.metrics, default)
+        capped = status is Status.TIMEOUT and row.trial.cap is not None
+        repeat = shared.get(row.trial.seed) if row.trial.origin == "race" else None
+        config = row.trial.config
+        observations.append(
+            Observation(row.trial.number, config, status, cost, bound, repeat, feasible=kept, capped=capped)
+        )
     return observations
+
+
+def race_seed(job: Job, repeat: int) -> int:
+    """The seed that all configs share in the race of that number; of the scenario, so that it is the same for
+    all systems."""
+    return derive_seed(job.seed, job.scenario.key, "race", repeat)
+
+
+def stop_reason(job: Job, history: Sequence[Observation], proposal: Proposal) -> str | None:
+    """Why the search ends before this proposal by the rule of its campaign."""
+    if job.rules.stop is None:
+        return None
+    return reason_to_stop(job.rules.stop, history, proposal, job.optimiser.settings.initial)
+
+
+def cap_s(job: Job, rows: Sequence[Row], complete: int) -> float | None:
+    """The runtime (s) at which a trial is given up: a multiple of the best that was complete."""
+    if job.rules.cap is None:
+        return None
+    known = [
+        row.metrics.get("runtime_s") for row in rows if row.trial.number < complete and row.cost is not None
+    ]
+    best = min((value for value in known if value is not None), default=None)
+    return None if best is None else best * job.rules.cap
 
 
 def timed_ask(optimiser: Optimiser, number: int, history: Sequence[Observation]) -> tuple[Proposal, float]:
@@ -92,7 +141,7 @@ def timed_ask(optimiser: Optimiser, number: int, history: Sequence[Observation])
     return proposal, time.thread_time() - began
 
 
-def new_trial(job: Job, number: int, proposal: Proposal) -> Trial:
+def new_trial(job: Job, number: int, proposal: Proposal, cap: float | None = None) -> Trial:
     """The trial of a proposal. Its seed does not depend on the system, so that systems are compared on equal
     seeds.
 
@@ -104,6 +153,10 @@ def new_trial(job: Job, number: int, proposal: Proposal) -> Trial:
         for name, value in proposal.config.items()
     ):
         origin = "initial"
+    seed = derive_seed(job.seed, job.scenario.key, "search", number)
+    noise: Noise = "independent"
+    if proposal.repeat is not None:
+        seed, noise = race_seed(job, proposal.repeat), "paired"
     return Trial(
         campaign=job.campaign,
         cell=job.cell,
@@ -111,8 +164,10 @@ def new_trial(job: Job, number: int, proposal: Proposal) -> Trial:
         scenario=job.scenario,
         system=job.system,
         config=proposal.config,
-        seed=derive_seed(job.seed, job.scenario.key, "search", number),
+        seed=seed,
+        noise=noise,
         origin=origin,
+        cap=cap,
     )
 
 
@@ -154,15 +209,50 @@ def journal_path(results: Path, name: str) -> Path:
 
 
 def _cell(plan: CampaignPlan, cell: PlannedCell, claim: Claim, bench: Bench) -> Outcome:
-    rows = bench.journal.rows(cell.key, "search")
-    if sum(row.status.finished for row in rows) < plan.trials:  # a finished search is spared SMAC's imports
-        optimiser = plan.new_optimiser(cell)
+    if not searched(bench.journal, cell.key, plan.trials, claim.generation):  # spares SMAC's imports
+        optimiser = equipped(plan, cell, bench)
         names = (plan.name, cell.key, cell.scenario, cell.system, cell.default)
-        search(Job(*names, plan.search_seed(cell), plan.trials, claim.lag, optimiser), bench)
+        numbers = (plan.search_seed(cell), plan.trials, claim.lag)
+        search(Job(*names, *numbers, optimiser, plan.rules, claim.generation), bench)
     first = bench.journal.row(cell.key, "search", 0)
     assert first is not None
     default = replace(first.trial, config=cell.default)
     return judge(default, plan.seed, plan.validation_seeds, claim.generation, bench)
+
+
+def searched(journal: Journal, cell: str, trials: int, generation: int) -> bool:
+    """Whether the search of a cell is over: all its trials have ended, or all up to where it was stopped."""
+    stopped = journal.stopped(cell, generation)
+    wanted = trials if stopped is None else stopped[0]
+    return sum(row.status.finished for row in journal.rows(cell, "search")) >= wanted
+
+
+def equipped(plan: CampaignPlan, cell: PlannedCell, bench: Bench) -> Optimiser:
+    """The cell's optimiser with the memory and the races that the campaign asks for.
+
+    What is remembered is looked up when a cell begins and kept in the journal, so that a resumed search goes
+    on with the same memory.
+    """
+    optimiser, rules = plan.new_optimiser(cell), plan.rules
+    if rules.memory != "off":
+        optimiser = WarmStart(optimiser, memory_of(plan, cell, bench), rules.memory)
+    return Racing(optimiser) if rules.race else optimiser
+
+
+def memory_of(plan: CampaignPlan, cell: PlannedCell, bench: Bench) -> list[Remembered]:
+    """What the journal remembers for the cell; the first time, the nearest source in the results folder."""
+    journal = bench.journal
+    stored = journal.remembered(cell.key)
+    if stored is None:
+        contents = plan.document["cells"][cell.key]
+        source = nearest(journal.path.parents[1], journal.path, cell.scenario, contents, cell.system)
+        name = f"{source.journal}: {source.cell}" if source else ""
+        journal.remember(cell.key, name, [asdict(trial) for trial in source.trials] if source else [])
+        stored = journal.remembered(cell.key)
+        text = f"starts from {name}" if source else "no earlier campaign searched this space: it starts cold"
+        bench.listener(Note(f"{cell.key}: {text}"))
+    assert stored is not None
+    return [Remembered(**entry) for entry in stored[1]]
 
 
 def _announcement(plan: CampaignPlan, journal: Journal, claim: Claim) -> Plan:

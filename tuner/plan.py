@@ -3,10 +3,13 @@ resume."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tiertune.spaces.definition import contender_name
+from tiertune.tuner.search.constraint import Constraint
+from tiertune.tuner.search.rules import PLAIN, SearchRules
+from tiertune.tuner.search.stopping import StopRule
 from tiertune.tuner.trial import Config, Objective, Scenario, derive_seed, plain_config
 
 if TYPE_CHECKING:
@@ -52,6 +55,7 @@ class CampaignPlan:
     workers: int
     cells: tuple[PlannedCell, ...]
     document: dict[str, Any]
+    rules: SearchRules = PLAIN
 
     def search_seed(self, cell: PlannedCell) -> int:
         """What the seeds of a cell's search trials come from: equal for all systems, not for all searches."""
@@ -99,11 +103,7 @@ def plan_of(campaign: Campaign, name: str | None = None) -> CampaignPlan:
             "space": cell.space.model_dump(mode="json"),
             "default": default,
         }
-    decisive = campaign.model_dump(
-        mode="json", include={"seed", "budget", "optimiser", "validation"}, exclude={"budget": {"preset"}}
-    )
-    if campaign.searches > 1:  # left out at its default, so that journals from before it existed stay valid
-        decisive["searches"] = campaign.searches
+    decisive = _decisive(campaign)
     return CampaignPlan(
         name=name or campaign.name,
         seed=campaign.seed,
@@ -115,4 +115,40 @@ def plan_of(campaign: Campaign, name: str | None = None) -> CampaignPlan:
         workers=campaign.workers,
         cells=tuple(cells),
         document={"campaign": decisive, "cells": contents},
+        rules=_rules(campaign),
+    )
+
+
+def _decisive(campaign: Campaign) -> dict[str, Any]:
+    """The keys on which results depend. Those that came later are left out where they are as they were before
+    there was a choice, so that older journals go on."""
+    found = campaign.model_dump(
+        mode="json", include={"seed", "budget", "optimiser", "validation"}, exclude={"budget": {"preset"}}
+    )
+    later = {"stop": None, "race": False, "cap": None}
+    found["budget"] = {k: v for k, v in found["budget"].items() if k not in later or v != later[k]}
+    if campaign.searches > 1:
+        found["searches"] = campaign.searches
+    if campaign.memory != "off":
+        found["memory"] = campaign.memory
+    if campaign.constraints:
+        found["constraints"] = [asdict(rule) for rule in _constraints(campaign)]
+    return found
+
+
+def _rules(campaign: Campaign) -> SearchRules:
+    stop = campaign.budget.stop
+    return SearchRules(
+        stop=None if stop is None else StopRule(stop.patience, stop.gain),
+        race=campaign.budget.race,
+        cap=campaign.budget.cap,
+        memory=campaign.memory,
+        constraints=_constraints(campaign),
+    )
+
+
+def _constraints(campaign: Campaign) -> tuple[Constraint, ...]:
+    return tuple(
+        Constraint(entry.metric, entry.at_most, entry.at_least, entry.of_default)
+        for entry in campaign.constraints
     )

@@ -14,7 +14,7 @@ from tiertune.adapters.base import AdapterError
 from tiertune.adapters.registry import adapter_for
 from tiertune.files import InputError
 from tiertune.machines.definition import Machine, load_machine
-from tiertune.tuner.backend import NOTES, Backend, ConfigRejected, Notify
+from tiertune.tuner.backend import NOTES, Backend, ConfigRejected, Notify, TrialTimeout
 from tiertune.tuner.sweep.row import engine_digest
 from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial, canonical
 from tiertune.units import fast_tier_bytes
@@ -70,9 +70,18 @@ class SimBackend(Backend):
         return dict(applied.config)
 
     def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
-        """One simulated run. Equal trials give bit-equal metrics."""
+        """One simulated run. Equal trials give bit-equal metrics.
+
+        A trial whose simulated runtime passes its cap ends there as a timeout, as it would on a host; the
+        engine computes it to its end all the same.
+        """
         bed = self._beds[trial.scenario.key]
         result = engine.run(bed.workload, self.request(trial, bed, timeline_points))
+        if trial.cap is not None and result["metrics"]["runtime_s"] > trial.cap:
+            sentence = (
+                f"given up after {trial.cap:.6g} s, as slower than the best by more than the cap allows"
+            )
+            raise TrialTimeout(sentence, {"runtime_s": trial.cap})
         raw = canonical({"gauges": result["gauges"]}) if result.get("gauges") else None
         timeline = dict(result["timeline"]) if timeline_points else {}
         return Measurement(Status.OK, dict(result["metrics"]), timeline, raw=raw)

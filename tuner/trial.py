@@ -16,7 +16,7 @@ from typing import Any, Literal
 Value = bool | int | float | str
 Config = dict[str, Value]
 Purpose = Literal["search", "selection", "validation"]
-Origin = Literal["default", "initial", "random", "model", "candidate", "winner"]
+Origin = Literal["default", "memory", "initial", "random", "model", "race", "candidate", "winner"]
 Noise = Literal["independent", "paired"]
 
 
@@ -104,7 +104,10 @@ class Objective:
 
 @dataclass(frozen=True)
 class Trial:
-    """One run to make: scenario + system + config + seed + fidelity, and why it is made."""
+    """One run to make: scenario + system + config + seed + fidelity, and why it is made.
+
+    `cap` is the runtime (s) at which it may be ended as a timeout, None where it runs to its end.
+    """
 
     campaign: str
     cell: str
@@ -117,6 +120,7 @@ class Trial:
     purpose: Purpose = "search"
     origin: Origin = "model"
     fidelity: float = 1.0
+    cap: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "config", plain_config(self.config))

@@ -14,6 +14,7 @@ from typing import Literal
 from tiertune.tuner.events import Phase
 from tiertune.tuner.execution import Bench
 from tiertune.tuner.journal import Journal, Row
+from tiertune.tuner.search.constraint import Constraint, broken, constraints_of, means
 from tiertune.tuner.statistics import Effect, effect, verdict
 from tiertune.tuner.trial import Config, Objective, Origin, Status, Trial, canonical, derive_seed
 
@@ -46,7 +47,8 @@ class Outcome:
 def judge(template: Trial, seed: int, seeds: int, generation: int, bench: Bench) -> Outcome:
     """Select and validate the winner of a searched cell. `template` has the system's own default as
     config; `seeds` >= 5 validation seeds."""
-    finalists = best_rows(bench.journal.rows(template.cell, "search"), FINALISTS)
+    rules = constraints_of(bench.journal.claimed().document["campaign"])
+    finalists = best_rows(bench.journal.rows(template.cell, "search"), FINALISTS, rules)
     default: tuple[Origin, Config] = ("default", template.config)
     contenders: list[tuple[Origin, Config]] = [("candidate", row.trial.config) for row in finalists]
     if contenders:
@@ -75,61 +77,81 @@ def outcome(journal: Journal, cell: str, objective: Objective, generation: int) 
     lost = sum(d.cost is not None and w.cost is None for d, w in pairs)
     found = effect([d for d, _ in costs], [w for _, w in costs])
     text = verdict(found, objective, lost, len(pairs))
+    rules = constraints_of(journal.claimed().document["campaign"])
+    whole = [pair for pair in pairs if all(row.status is Status.OK for row in pair)]
+    missed = broken(rules, means([w.metrics for _, w in whole]), means([d.metrics for d, _ in whole]))
+    if missed and whole:
+        text = f"no improvement found: the tuned configuration does not keep {missed[0]}"
     searched = journal.rows(cell, "search")
     ended = sum(row.status.finished for row in rows)
     complete = ended >= planned
-    if winner is None and searched and not best_rows(searched, FINALISTS):
+    if winner is None and searched and not best_rows(searched, FINALISTS, rules):
         text = "no improvement found: no configuration but the default worked"
+        if best_rows(searched, FINALISTS):
+            text = "no improvement found: no configuration but the default kept the constraints"
     elif rows and not complete:
         text = f"not validated: {ended} of {planned} validation runs have ended so far"
     # Whoever stops at the first interval that pleases finds improvements where there are none.
-    improved = found is not None and found.improved and not lost and complete
+    improved = found is not None and found.improved and not lost and not missed and complete
     ordered = [d for d, _ in pairs], [w for _, w in pairs]
     return Outcome(winner, *ordered, found, improved, text, complete, lost)
 
 
-def best_rows(rows: Sequence[Row], count: int) -> list[Row]:
+def best_rows(rows: Sequence[Row], count: int, rules: Sequence[Constraint] = ()) -> list[Row]:
     """The `count` best search rows with different configs, the default left out; ties go to the earlier
-    trial."""
+    trial.
+
+    A config that raced counts with the mean of its runs, and is out when one of them failed or broke a rule.
+    """
     default = next((canonical(row.trial.config) for row in rows if row.trial.origin == "default"), "")
-    worked = [row for row in rows if row.status is Status.OK and row.cost is not None]
-    found: dict[str, Row] = {}
-    for row in sorted(worked, key=lambda row: (row.cost, row.trial.number)):
-        text = canonical(row.trial.config)
-        if text != default and len(found) < count:
-            found.setdefault(text, row)
-    return list(found.values())
+    reference = next((row.metrics for row in rows if row.trial.number == 0 and row.metrics), None)
+    runs: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.status.finished and row.status is not Status.HOST_UNFIT and row.trial.fidelity == 1.0:
+            runs.setdefault(canonical(row.trial.config), []).append(row)
+    means_of: list[tuple[float, int, Row]] = []
+    for text, mine in runs.items():
+        costs = [row.cost for row in mine if row.status is Status.OK and row.cost is not None]
+        if (
+            text == default
+            or len(costs) < len(mine)
+            or any(broken(rules, r.metrics, reference) for r in mine)
+        ):
+            continue
+        means_of.append((sum(costs) / len(costs), mine[0].trial.number, mine[0]))
+    return [row for _, _, row in sorted(means_of, key=lambda entry: entry[:2])[:count]]
 
 
 def selected(journal: Journal, cell: str, generation: int) -> Row | None:
     """The search row whose config was best on average over the selection seeds, None before selection is
     complete.
 
-    A candidate that failed on any seed is out; where all failed, none is selected.
+    A candidate that failed on any seed is out, as is one that breaks a constraint on average; where all are
+    out, none is selected.
     """
     if not selection_ended(journal, cell, generation):
         return None
     rows = _selection(journal, cell, generation)
-    finalists = best_rows(journal.rows(cell, "search"), FINALISTS)
-    means: list[tuple[float, int, Row]] = []
+    rules = constraints_of(journal.claimed().document["campaign"])
+    finalists = best_rows(journal.rows(cell, "search"), FINALISTS, rules)
+    default = means([r.metrics for r in rows if r.trial.origin == "default" and r.status is Status.OK])
+    ranked: list[tuple[float, int, Row]] = []
     for finalist in finalists:
         text = canonical(finalist.trial.config)
-        costs = [
-            row.cost
-            for row in rows
-            if row.trial.origin == "candidate" and canonical(row.trial.config) == text
-        ]
-        known = [cost for cost in costs if cost is not None]
-        if known and len(known) == len(costs):
-            means.append((sum(known) / len(known), finalist.trial.number, finalist))
-    return min(means)[2] if means else None
+        runs = [r for r in rows if r.trial.origin == "candidate" and canonical(r.trial.config) == text]
+        known = [row.cost for row in runs if row.cost is not None]
+        whole = bool(known) and len(known) == len(runs)
+        if whole and not broken(rules, means([row.metrics for row in runs]), default):
+            ranked.append((sum(known) / len(known), finalist.trial.number, finalist))
+    return min(ranked, key=lambda entry: entry[:2])[2] if ranked else None
 
 
 def selection_ended(journal: Journal, cell: str, generation: int) -> bool:
     """Whether every finalist of the search so far had its selection runs; without finalists there are
     none."""
     rows = _selection(journal, cell, generation)
-    finalists = best_rows(journal.rows(cell, "search"), FINALISTS)
+    rules = constraints_of(journal.claimed().document["campaign"])
+    finalists = best_rows(journal.rows(cell, "search"), FINALISTS, rules)
     wanted = SELECTION_SEEDS * (len(finalists) + 1) if finalists else 0
     return len(rows) >= wanted and all(row.status.finished for row in rows)
 

@@ -33,7 +33,9 @@ class Observation:
 
     `cost` is the natural log of the objective, lower is better, and None unless the status is ok. For a
     timeout, `bound` is the least the cost would have been. A status of running means in flight: proposed,
-    nothing known yet.
+    nothing known yet. `repeat` is the number of the shared seed where the trial raced on one. A trial that
+    worked but broke a constraint of its campaign is not `feasible`; a timeout that was `capped` was given up
+    on purpose, because it was slower than the best.
     """
 
     number: int
@@ -41,15 +43,24 @@ class Observation:
     status: Status
     cost: float | None = None
     bound: float | None = None
+    repeat: int | None = None
+    feasible: bool = True
+    capped: bool = False
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A config to try, which rule chose it, and a sentence for the decision log."""
+    """A config to try, which rule chose it, and a sentence for the decision log.
+
+    `repeat` asks for the shared seed of that number: the config races others that ran on it. `gain` is by how
+    much the model expects the config to be better than the best one, in natural log of the objective.
+    """
 
     config: Config
     origin: Origin
     reason: str
+    repeat: int | None = None
+    gain: float | None = None
 
 
 class Optimiser(ABC):

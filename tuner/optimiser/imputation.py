@@ -5,6 +5,9 @@ failure is told, as worse than anything that worked:
 
 - crashed, no-metric, invalid-config: 10 % worse than the worst trial that worked.
 - timeout: twice the larger of its bound (the runtime it had reached) and the worst trial that worked.
+- given up at a cap because it was slower than the best: 10 % above the cap, as that much is known of it.
+- broke a constraint: 10 % worse than it was, and than the worst trial that worked: it must not be handed
+over.
 - host-unfit: not told, the config is not to blame. Nor is an interrupted trial, which will be run again.
 
 A penalty far above the data would flatten all differences between configs that work, hence no more than
@@ -31,7 +34,9 @@ def told(history: Sequence[Observation]) -> list[tuple[Observation, float]]:
     Trials in flight, host-unfit and interrupted ones are left out.
     """
     worked = [
-        o.cost for o in history if o.status is Status.OK and o.cost is not None and math.isfinite(o.cost)
+        o.cost
+        for o in history
+        if o.status is Status.OK and o.feasible and o.cost is not None and math.isfinite(o.cost)
     ]
     worst = max(worked, default=0.0)
     pairs: list[tuple[Observation, float]] = []
@@ -46,7 +51,11 @@ def _cost(observation: Observation, worst: float) -> float | None:
     if observation.status is Status.OK:
         if observation.cost is None or not math.isfinite(observation.cost):
             raise ValueError(f"trial {observation.number} is ok but its cost is {observation.cost}")
+        if not observation.feasible:
+            return max(worst, observation.cost) + math.log(CRASH_FACTOR)
         return observation.cost
+    if observation.capped and observation.bound is not None and math.isfinite(observation.bound):
+        return observation.bound + math.log(CRASH_FACTOR)
     if observation.status in _FAILED:
         return worst + math.log(CRASH_FACTOR)
     if observation.status is Status.TIMEOUT:

@@ -19,6 +19,7 @@ from smac.initial_design import SobolInitialDesign
 from smac.intensifier.intensifier import Intensifier
 from smac.main.config_selector import ConfigSelector
 from smac.main.exceptions import ConfigurationSpaceExhaustedException
+from smac.model.abstract_model import AbstractModel
 from smac.model.random_forest import RandomForest
 from smac.runhistory import StatusType, TrialInfo, TrialValue
 from smac.runhistory.encoder import RunHistoryEncoder
@@ -100,12 +101,21 @@ class SmacOptimiser(RandomOptimiser):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     configuration = facade.ask().config
+                    gain = self._gain(facade, configuration)
             except (StopIteration, ConfigurationSpaceExhaustedException):
                 draw = self.random(number, history)
                 return Proposal(draw.config, "random", "a random draw, SMAC found nothing new to propose")
         config = self.decode(configuration)
         reason = f"expected improvement of a model of {len(known)} trials"
-        return Proposal(config, "model", reason)
+        return Proposal(config, "model", reason, gain=gain)
+
+    def _gain(self, facade: HyperparameterOptimizationFacade, configuration: Configuration) -> float:
+        """Expected improvement of the proposal, in natural log of the objective."""
+        point = configuration.get_array()[None, :]
+        expected = facade._config_selector._acquisition_function
+        assert expected is not None
+        value = expected._compute(point)
+        return float(np.asarray(value).reshape(-1)[0])
 
     def _scenario(self, scratch: str, seed: int) -> Scenario:
         return Scenario(
@@ -120,22 +130,25 @@ class SmacOptimiser(RandomOptimiser):
     def _maximizer(self, seed: int, is_new: IsNew) -> AbstractAcquisitionMaximizer:
         return CubeMaximizer(self.space, seed, is_new)
 
+    def _make_model(self, seed: int) -> AbstractModel:
+        return RandomForest(
+            self.space,
+            max_leaf_nodes=None,  # type: ignore[arg-type]
+            n_jobs=1,
+            seed=seed,
+            n_trees=self.trees,
+            ratio_features=1.0,
+            min_samples_split=2,
+            min_samples_leaf=self.min_leaf,
+        )
+
     def _facade(self, scratch: str, seed: int, is_new: IsNew) -> HyperparameterOptimizationFacade:
         scenario = self._scenario(scratch, seed)
         facade = HyperparameterOptimizationFacade
         return facade(
             scenario,
             None,
-            model=RandomForest(
-                self.space,
-                max_leaf_nodes=None,  # type: ignore[arg-type]
-                n_jobs=1,
-                seed=seed,
-                n_trees=self.trees,
-                ratio_features=1.0,
-                min_samples_split=2,
-                min_samples_leaf=self.min_leaf,
-            ),
+            model=self._make_model(seed),
             acquisition_function=EI(),
             acquisition_maximizer=self._maximizer(seed, is_new),
             initial_design=facade.get_initial_design(scenario, n_configs=0),

@@ -138,7 +138,8 @@ def _notes(environment: Mapping[str, Any], scenario: Scenario) -> list[str]:
 
 def _is_complete(journal: Journal, claim: Claim, cell: Cell) -> bool:
     """Whether nothing is left to run; without a winner, that is so after the search or the selection."""
-    if len(cell.search) < cell.budget_trials:
+    stopped = journal.stopped(cell.id, claim.generation)
+    if len(cell.search) < (cell.budget_trials if stopped is None else stopped[0]):
         return False
     if not all(Status(trial.status).finished for trial in cell.search):
         return False

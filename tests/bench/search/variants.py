@@ -1,0 +1,134 @@
+"""Ways of searching that are raced. Each is an `Optimiser` and is told the same kind of history."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ConfigSpace import Configuration
+from smac import HyperparameterOptimizationFacade, Scenario
+from smac.initial_design import SobolInitialDesign
+from smac.model.random_forest import RandomForest
+from smac.runhistory import TrialInfo, TrialValue
+
+from tiertune.tuner.optimiser.base import Observation, Optimiser, Proposal
+from tiertune.tuner.optimiser.random import RandomOptimiser
+from tiertune.tuner.optimiser.smac import SmacOptimiser
+from tiertune.tuner.optimiser.tpe import TpeOptimiser
+
+
+class StudySmac(Optimiser):
+    """SMAC as the tuning study set it: 100 trials, 20 of them initial, a random config 20 % of the time.
+
+    All else is as SMAC has it (its facade for costly functions: 10 trees, log costs, a new model every 8
+    trials, 10 000 random candidates and its own local search), each config measured once. One thing differs
+    that the model does not notice: `max_leaf_nodes` is None instead of 2^20, which spares a second a
+    proposal. The facade lives on between proposals, as a user's would, so proposals must be asked for in
+    order.
+    """
+
+    name = "study"
+    _facade: HyperparameterOptimizationFacade | None = None
+
+    def _ask(self, number: int, history: Sequence[Observation]) -> Proposal:
+        if self._facade is None:
+            self._facade = self._made()
+            self._told = -1
+            self._infos: dict[int, TrialInfo] = {}
+        facade = self._facade
+        for observation in history:
+            if observation.number > self._told and observation.cost is not None:
+                info = self._infos.get(observation.number)
+                if info is None:  # the default, which went first
+                    values = {k: v for k, v in observation.config.items() if k in self.space}
+                    info = TrialInfo(Configuration(self.space, values=values), seed=0)
+                facade.tell(info, TrialValue(cost=math.exp(observation.cost)), save=False)
+                self._told = observation.number
+        try:
+            info = facade.ask()
+        except StopIteration:
+            return Proposal(self.decode(self.space.sample_configuration()), "random", "SMAC gave up")
+        self._infos[number] = info
+        return Proposal(self.decode(info.config), "model", "SMAC's own")
+
+    def _made(self) -> HyperparameterOptimizationFacade:
+        self._scratch = tempfile.TemporaryDirectory(prefix="bench-search-")
+        seed = self.settings.seed % 2**31
+        scenario = Scenario(
+            self.space, name="s", output_directory=Path(self._scratch.name), deterministic=True,
+            n_trials=100_000, seed=seed,
+        )  # fmt: skip
+        facade = HyperparameterOptimizationFacade
+        return facade(
+            scenario,
+            None,
+            model=RandomForest(
+                self.space, n_trees=10, ratio_features=1.0, min_samples_split=2, min_samples_leaf=1,
+                max_leaf_nodes=None, n_jobs=1, log_y=True, seed=seed,  # type: ignore[arg-type]
+            ),
+            initial_design=SobolInitialDesign(scenario, n_configs=self.settings.initial - 1, max_ratio=1.0),
+            random_design=facade.get_random_design(scenario, probability=self.settings.random_share),
+            intensifier=facade.get_intensifier(scenario, max_config_calls=1),
+            logging_level=False,
+            overwrite=True,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way of searching: an optimiser with its settings."""
+
+    name: str
+    meaning: str
+    make: Callable[..., Optimiser]
+    initial: int = 20
+    random_share: float = 0.2
+    trials: int = 100
+    warm: bool = False
+
+
+def _variants() -> list[Variant]:
+    return [
+        Variant("random", "random search", RandomOptimiser),
+        Variant("study", "SMAC as the tuning study set it", StudySmac),
+        Variant("before", "tiertune's SMAC before this benchmark", SmacOptimiser),
+        Variant("tpe", "Optuna's TPE", TpeOptimiser, 10, 0.0),
+    ]
+
+
+VARIANTS = {variant.name: variant for variant in _variants()}
+_ = (np, Any, partial)
+
+from smac.model.abstract_model import AbstractModel  # noqa: E402
+
+from tiertune.tuner.optimiser.gaussian import GaussianProcess  # noqa: E402
+
+
+class Gp(SmacOptimiser):
+    def _make_model(self, seed: int) -> AbstractModel:
+        return GaussianProcess(self.space, seed)
+
+
+for v in [
+    Variant("gp", "gp 20/.2", Gp),
+    Variant("gp10", "gp 10/.05", Gp, 10, 0.05),
+    Variant("gp8-0", "gp 8/0", Gp, 8, 0.0),
+    Variant("rf10", "rf 10/.05", SmacOptimiser, 10, 0.05),
+]:
+    VARIANTS[v.name] = v
+
+from tiertune.tuner.optimiser.racing import Racing  # noqa: E402
+
+for v in [
+    Variant("gp10-40", "gp 10/.05", Gp, 10, 0.05, 40),
+    Variant("gpr-40", "gp 10/.05 racing", lambda *a: Racing(Gp(*a)), 10, 0.05, 40),
+    Variant("rf10-40", "rf 10/.05", SmacOptimiser, 10, 0.05, 40),
+    Variant("rfr-40", "rf 10/.05 racing", lambda *a: Racing(SmacOptimiser(*a)), 10, 0.05, 40),
+]:
+    VARIANTS[v.name] = v

@@ -1,0 +1,113 @@
+"""What earlier campaigns in the same results folder know of a system: their best configs and all their
+trials.
+
+Nearest is the cell whose scenario differs least: workload, then machine, page size, contention, ratio and
+threads. Only cells that searched exactly the same space count, since a config of another space may not even
+exist here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiertune.tuner.journal import Journal, Row
+from tiertune.tuner.journal_claim import JournalError
+from tiertune.tuner.optimiser.warm import Remembered
+from tiertune.tuner.trial import Objective, Scenario, Status, canonical
+from tiertune.tuner.validation import best_rows, selected
+
+BEST = 3
+MIN_TRIALS = 8  # a search that was stopped before is no memory
+
+
+@dataclass(frozen=True)
+class Source:
+    """The cell of an earlier campaign: where it lies, how far it is, and its trials."""
+
+    journal: str
+    cell: str
+    distance: float
+    trials: list[Remembered]
+
+
+def nearest(
+    results: Path, own: Path, scenario: Scenario, contents: Mapping[str, Any], system: str
+) -> Source | None:
+    """The nearest source under `results`; `own` is the journal that asks and `contents` what its campaign's
+    document says of the cell. None where no campaign searched this space for this metric."""
+    found: list[Source] = []
+    for path in sorted(results.glob("*/journal.sqlite")):
+        if path.resolve() == own.resolve():
+            continue
+        try:
+            with Journal(path, writer=False) as journal:
+                found += _sources(journal, path.parent.name, scenario, contents, system)
+        except JournalError:
+            continue  # of an older version, or damaged: somebody else's matter
+    return min(found, key=lambda source: (source.distance, source.journal, source.cell), default=None)
+
+
+def _sources(
+    journal: Journal, name: str, scenario: Scenario, contents: Mapping[str, Any], system: str
+) -> list[Source]:
+    claim = journal.claimed()
+    found = []
+    for key, other in claim.document.get("cells", {}).items():
+        same = ("space", "default")
+        if any(canonical(other.get(part)) != canonical(contents.get(part)) for part in same):
+            continue
+        metric = other["workload"]["metric"]
+        if metric != contents["workload"]["metric"]:
+            continue
+        rows = [row for row in journal.rows(key, "search") if row.status.finished]
+        if not rows or rows[0].trial.system != system:
+            continue
+        trials = _remembered(
+            journal, key, rows, claim.generation, Objective(metric["name"], metric["direction"])
+        )
+        if len(trials) >= MIN_TRIALS:
+            found.append(Source(name, key, distance(scenario, rows[0].trial.scenario), trials))
+    return found
+
+
+def _remembered(
+    journal: Journal, cell: str, rows: list[Row], generation: int, objective: Objective
+) -> list[Remembered]:
+    """The trials that worked, relative to the default's, the winner first among the best."""
+    default = next((r.cost for r in rows if r.trial.origin == "default" and r.cost is not None), None)
+    if default is None:
+        return []
+    best = [canonical(row.trial.config) for row in best_rows(rows, BEST)]
+    winner = selected(journal, cell, generation)
+    if winner is not None:
+        text = canonical(winner.trial.config)
+        best = [text, *(other for other in best if other != text)][:BEST]
+    known: dict[str, Row] = {}
+    for row in rows:
+        if row.status is Status.OK and row.cost is not None and row.trial.fidelity == 1.0:
+            known.setdefault(canonical(row.trial.config), row)
+    return [
+        Remembered(row.trial.config, row.cost - default, best.index(text) if text in best else None)
+        for text, row in known.items()
+        if row.cost is not None and row.trial.origin != "default"
+    ]
+
+
+def distance(one: Scenario, other: Scenario) -> float:
+    """How much two scenarios differ; weights only order what is near, no number is read into them."""
+    apart = 4.0 * (Path(one.workload).stem != Path(other.workload).stem)
+    apart += 2.0 * (Path(one.machine).stem != Path(other.machine).stem)
+    apart += 2.0 * (one.page_bytes != other.page_bytes) + 1.0 * (one.contention != other.contention)
+    apart += abs(math.log2(_share(one.ratio) / _share(other.ratio)))
+    if one.threads and other.threads:
+        apart += abs(math.log2(one.threads / other.threads))
+    return apart
+
+
+def _share(ratio: str) -> float:
+    fast, _, slow = ratio.partition(":")
+    return float(fast) / (float(fast) + float(slow))
