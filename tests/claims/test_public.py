@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.small import tiertune
-from tiertune.tuner.claims.definition import load_claims
+from tiertune.tuner.campaign import Campaign, Cell, load_campaign
+from tiertune.tuner.claims.definition import campaigns_of, load_claims
 from tiertune.tuner.sweep.matrix import rows_of
 
 # Those whose runs take a second or two.
@@ -22,10 +23,25 @@ def test_every_public_claim_plans_rows_that_can_run(tmp_path: Path) -> None:
         sweep = public.sweep_of(claim)
         if sweep is None:
             continue
+        campaigns = campaigns_of(sweep)
+        if campaigns:  # what they find is not known yet; that they look in every row's place is
+            sweep = sweep.model_copy(update={"configs": None})
         rows = rows_of(sweep, tmp_path)
+        for campaign in map(load_campaign, campaigns):
+            places = {_place(campaign, cell) for cell in campaign.cells()}
+            missing = {
+                (at.system, at.workload, at.machine, at.fast, at.threads) for at in (r.at for r in rows)
+            }
+            assert missing <= places, f"{claim.id}: {campaign.name}"
         assert rows, claim.id
         assert not [row.reason for row in rows if row.run is None], claim.id
         assert len({row.at.seed for row in rows}) >= 3, f"{claim.id}: judged by the median of three seeds"
+
+
+def _place(campaign: Campaign, cell: Cell) -> tuple[str, str, str, str, int]:
+    at, workload = cell.scenario, campaign.workload(cell.scenario.workload)
+    machine = campaign.machine(at.machine).name
+    return cell.system, workload.name, machine, at.ratio, at.threads or workload.threads
 
 
 @pytest.mark.parametrize(("claim_id", "verdict"), QUICK.items())

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.small import tiertune
+import pytest
+
+from tests.cli.small import tiertune, write_small
+from tiertune.tuner.journal import Journal
+from tiertune.tuner.validation import selected
 
 CLAIMS = """
 name: small
@@ -102,3 +106,50 @@ def test_scoreboard(tmp_path: Path) -> None:
     refused = tiertune(*common, "--id", "A-3")
     assert refused.exit_code == 2
     assert "did you mean 'A-" in refused.stderr
+
+
+TUNED = """
+name: tuned
+claims:
+  - id: T-1
+    paper: one
+    where: here
+    statement: A search finds something to change
+    sweep:
+      systems: [hemem]
+      workloads: [./small-workload.yaml]
+      machines: [skx-numa]
+      ratios: ["1:4"]
+      configs: [{name: default}, {name: tuned, campaign: CAMPAIGN}]
+      relative_to: [{config: default}]
+    checks:
+      - {kind: value, metric: default.speedup, of: {config: default}, least: 1, most: 1}
+      - {kind: value, metric: default.speedup, of: {config: tuned}, least: 0.5, most: 2}
+      - {kind: order, metric: knob.sampling_period, rows: [[{config: default}], [{config: tuned}]]}
+"""
+
+
+def test_a_campaign_that_a_claim_needs_is_run_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_small(tmp_path)
+    (tmp_path / "campaigns").mkdir()
+    (tmp_path / "small-workload.yaml").rename(tmp_path / "campaigns/small-workload.yaml")
+    (tmp_path / "small.yaml").rename(tmp_path / "campaigns/small.yaml")
+    text = TUNED.replace("CAMPAIGN", "small").replace("./small-workload", "campaigns/small-workload")
+    (tmp_path / "tuned.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    common = ("reproduce", "--claims", "tuned.yaml", "--results", "results", "--json")
+    (without,) = json.loads(tiertune(*common, "--no-campaigns").stdout)["rows"]
+    assert (without["verdict"], without["reason"]) == ("not-checkable", "campaign small was not run")
+    ran = tiertune(*common)
+    assert ran.exit_code == 0, ran.stderr
+    (row,) = json.loads(ran.stdout)["rows"]
+    assert row["verdict"] in ("met", "missed"), row["reason"]
+    with Journal(tmp_path / "results/small/journal.sqlite", writer=False) as journal:
+        claimed = journal.claimed()
+        (cell,) = claimed.document["cells"]
+        winner = selected(journal, cell, claimed.generation)
+    assert winner is not None
+    assert f"tuned {winner.trial.config['sampling_period']:.4g}" in row["measured"]
+    again = tiertune(*common)
+    assert again.stderr == ""
+    assert json.loads(again.stdout)["rows"] == [row]

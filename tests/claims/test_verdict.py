@@ -235,3 +235,36 @@ def test_what_is_not_there_is_not_checkable_and_says_why() -> None:
 def test_a_claim_may_say_that_it_cannot_be_checked() -> None:
     judged = judge(claim(sweep=None, checks=[], not_checkable="no users here"), [])
     assert (judged.verdict, judged.reason) == (Verdict.NOT_CHECKABLE, "no users here")
+
+
+def tuned(workload: str, config: str, slowdown: float, threshold: float) -> Group:
+    at = Coordinates(**{**AT.__dict__, "workload": workload, "config": config})
+    return Group(at, {"ok": 3}, {"slowdown": Spread(3, slowdown, slowdown, slowdown)}, {}, {"hot": threshold})
+
+
+@pytest.mark.parametrize(
+    ("other", "least", "met"),
+    [
+        ({"low": 3.0, "high": 2.0}, 1.5, True),  # the best of the first is the worst here
+        ({"low": 2.0, "high": 3.0}, 1.5, False),  # the same is best in both
+        ({"low": 3.0, "high": 2.0}, 1.6, False),  # best and worst are closer than that
+    ],
+)
+def test_optima_are_other_configs_far_from_the_worst(
+    other: dict[str, float], least: float, met: bool
+) -> None:
+    groups = [tuned("first", "low", 1.0, 2.0), tuned("first", "high", 2.0, 8.0)]
+    groups += [tuned("second", name, slowdown, 0.0) for name, slowdown in other.items()]
+    check = {"kind": "optima", "metric": "performance", "over": "workload", "least": least}
+    judged = judge(claim(check), groups)
+    assert (judged.verdict == Verdict.MET) is met, judged.measured
+    assert "first: low, 2 times the worst" in judged.measured
+
+
+def test_knobs_are_figures() -> None:
+    groups = [tuned("w", "default", 2.0, 8.0), tuned("w", "tuned", 1.0, 2.0)]
+    check = {"kind": "order", "metric": "knob.hot", "rows": [[{"config": "tuned"}], [{"config": "default"}]]}
+    assert judge(claim(check), groups).verdict == Verdict.MET
+    missing = judge(claim({"kind": "value", "metric": "knob.cold", "least": 1}), groups)
+    assert missing.verdict == Verdict.NOT_CHECKABLE
+    assert "no number for knob cold" in missing.reason

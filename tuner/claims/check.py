@@ -59,14 +59,19 @@ class Pair(Strict):
 class Check(Strict):
     """One comparison, on medians over seeds."""
 
-    kind: Literal["value", "ratio", "difference", "order", "trend", "balance", "correlation"] = Field(
-        description=(
-            "value: of one row, or of all that fit; ratio, difference: of one row to another;"
-            " order: of several; trend: along a coordinate; balance: the best row is where two figures"
-            " meet; correlation: of two figures, by rank"
+    kind: Literal["value", "ratio", "difference", "order", "trend", "balance", "correlation", "optima"] = (
+        Field(
+            description=(
+                "value: of one row, or of all that fit; ratio, difference: of one row to another;"
+                " order: of several; trend: along a coordinate; balance: the best row is where two figures"
+                " meet; correlation: of two figures, by rank; optima: the best config is another one at"
+                " each value of a coordinate"
+            )
         )
     )
-    metric: Text = Field(description="slowdown, slowdown_pct, performance, a metric of the engine, gauge.X")
+    metric: Text = Field(
+        description="slowdown, slowdown_pct, performance, metric of the engine, gauge.X, knob.X, REF.speedup"
+    )
     per: Text | None = Field(default=None, description="the metric is divided by this one of the same row")
     of: Selector = Field(default=Selector(), description="the row, or all that fit")
     to: Selector | None = Field(
@@ -89,7 +94,7 @@ class Check(Strict):
         description="balance: the rows' metric that meets 'per'; correlation: what the metric goes with",
     )
     over: Coordinate | None = Field(
-        default=None, description="trend, balance: the coordinate along which rows follow each other"
+        default=None, description="trend, balance, optima: the coordinate along which rows follow each other"
     )
     direction: Literal["rising", "falling"] = Field(
         default="rising", description="trend: which way the metric goes along it"
@@ -121,11 +126,13 @@ class Check(Strict):
             return
         if self.rows:
             yield ("rows",), f"is for kind order; a {self.kind} has 'of'"
-        if self.kind in ("trend", "balance"):
+        if self.kind in ("trend", "balance", "optima"):
             if self.over is None:
                 yield ("over",), "is missing: the coordinate along which rows follow each other"
             if self.kind == "balance" and (self.beside is None or self.per is None):
                 yield ("beside",), "is missing: 'beside' and 'per' are the two figures that meet"
+            if self.kind == "optima" and self.least is None:
+                yield ("least",), "is missing: how many times the worst config the best one has to be"
             return
         if self.kind == "correlation" and self.beside is None:
             yield ("beside",), "is missing: what the metric goes with"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,8 +14,9 @@ from tiertune.fields import Integer, Name, Text
 from tiertune.files import Strict, find, load
 from tiertune.nearest import nearest
 from tiertune.tuner.claims.check import Check, Picture
-from tiertune.tuner.sweep.axes import Axes, ConfigEntry, Part, Seeds
-from tiertune.tuner.sweep.definition import GAUGE, Sweep, known_values, outside_mistakes
+from tiertune.tuner.sweep.axes import Axes, ConfigEntry, Part, Reference, Seeds
+from tiertune.tuner.sweep.definition import GAUGE, Sweep, known_values, outside_mistakes, systems_of
+from tiertune.tuner.sweep.measured import KNOB
 
 PERFORMANCE = "performance"
 """Beside what sweeps measure: 1 / slowdown, the share of all-fast performance that is left."""
@@ -25,6 +27,9 @@ class Scene(Axes):
 
     parts: list[Part] = Field(
         default=[], max_length=1000, description="matrices of their own; the rest is as here"
+    )
+    relative_to: list[Reference] = Field(
+        default=[], max_length=100, description="what rows are compared with: checks may name REF.speedup"
     )
     timeline_points: Annotated[Integer, Field(ge=10, le=100_000)] | None = Field(
         default=None, description="points of a time series, from which convergence is read; absent: 200"
@@ -41,6 +46,7 @@ class Scene(Axes):
         return Scene.model_construct(
             **axes,
             parts=other.parts or self.parts,
+            relative_to=other.relative_to or self.relative_to,
             timeline_points=other.timeline_points or self.timeline_points,
         )
 
@@ -180,7 +186,7 @@ def _cross_file_mistakes(claims: Claims) -> Iterator[tuple[Place, str]]:
             continue
         for place, text in outside_mistakes(sweep):
             yield ("claims", number, "sweep", *place), text
-        values = [PERFORMANCE, *known_values(sweep)]
+        values = [PERFORMANCE, *known_values(sweep), *_knobs(sweep)]
         named: list[tuple[Place, str | None]] = [
             (("checks", position, key), getattr(check, key))
             for position, check in enumerate(claim.checks)
@@ -193,3 +199,21 @@ def _cross_file_mistakes(claims: Claims) -> Iterator[tuple[Place, str]]:
                 near = nearest(metric, values)
                 text = f"'{metric}' is nothing that a sweep measures; did you mean '{near}'?"
                 yield ("claims", number, *place), text
+
+
+def campaigns_of(sweep: Sweep) -> list[str]:
+    """The campaigns whose winners a sweep runs, each once."""
+    entries = [entry for _, axes in sweep.matrices() for entry in axes.configs or ()]
+    return list(dict.fromkeys(entry.campaign for entry in entries if entry.campaign is not None))
+
+
+def _knobs(sweep: Sweep) -> list[str]:
+    """Figures that are settings: knobs of the sweep's systems, those that are words aside."""
+    from tiertune.engine import EngineError, system
+
+    found: dict[str, None] = {}
+    for _, axes in sweep.matrices():
+        for name in systems_of(axes):
+            with suppress(EngineError):  # an unknown system is said elsewhere
+                found |= dict.fromkeys(f"{KNOB}{knob.name}" for knob in system(name).knobs)
+    return list(found)

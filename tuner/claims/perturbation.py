@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from tiertune.tuner.claims.definition import Claim
 from tiertune.tuner.claims.verdict import Judged, Verdict, judge
+from tiertune.tuner.sweep.axes import Reference
 from tiertune.tuner.sweep.measured import groups_of, measured_rows
 from tiertune.tuner.sweep.row import PlannedRow, Result, Run, Setting
 from tiertune.workloads.definition import Workload
@@ -144,10 +145,14 @@ def planned(plans: Sequence[PlannedRow], perturbation: Perturbation) -> list[Pla
 
 
 def rejudged(
-    claim: Claim, plans: Sequence[PlannedRow], perturbation: Perturbation, found: Mapping[str, Result]
+    claim: Claim,
+    plans: Sequence[PlannedRow],
+    perturbation: Perturbation,
+    found: Mapping[str, Result],
+    references: Sequence[Reference] = (),
 ) -> Perturbed:
     """The claim judged on perturbed rows."""
-    judged = judge(claim, groups_of(measured_rows(plans, found, [])))
+    judged = judge(claim, groups_of(measured_rows(plans, found, references)))
     if judged.verdict == Verdict.NOT_CHECKABLE:
         return Perturbed(perturbation, None, judged.reason)
     return Perturbed(perturbation, judged)

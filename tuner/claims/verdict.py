@@ -11,7 +11,7 @@ from statistics import mean, median
 
 from tiertune.tuner.claims.check import Check, Selector
 from tiertune.tuner.claims.definition import PERFORMANCE, Claim
-from tiertune.tuner.sweep.measured import Group
+from tiertune.tuner.sweep.measured import KNOB, Group
 
 CONVERGENCE, LAST_CHANGE = "convergence_s", "last_change_s"
 
@@ -118,6 +118,8 @@ def _findings(check: Check, groups: Sequence[Group]) -> Iterator[Finding]:
         yield _trend(check, chosen, label)
     elif check.kind == "balance":
         yield _balance(check, chosen, label)
+    elif check.kind == "optima":
+        yield _optima(check, chosen, label)
     elif check.kind == "correlation":
         yield _correlation(check, chosen, label)
     else:
@@ -271,6 +273,27 @@ def _correlation(check: Check, chosen: Sequence[Group], label: str) -> Finding:
     return Finding(low <= found <= high, f"{said} = {found:.3g}", f"{said}: {_range(check, low, high)}")
 
 
+def _optima(check: Check, chosen: Sequence[Group], label: str) -> Finding:
+    """Whether no two values of a coordinate have the same best config, each `least` times its worst one."""
+    assert check.over is not None
+    assert check.least is not None
+    places: dict[str, dict[str, float]] = {}
+    for group in chosen:
+        figures = places.setdefault(group.at.value(check.over), {})
+        figures[group.at.config] = figure_of(group, check.metric, check.per)
+    if len(places) < 2 or min(map(len, places.values())) < 2:
+        raise MissingRowError(f"'{check.of.said()}' has no two configs at two values of {check.over} each")
+    best = {place: max(figures, key=lambda name: figures[name]) for place, figures in places.items()}
+    spans = {place: max(figures.values()) / min(figures.values()) for place, figures in places.items()}
+    told = ", ".join(f"{place}: {best[place]}, {spans[place]:.4g} times the worst" for place in places)
+    said = f"{label}best {check.called()} over {check.over}"
+    return Finding(
+        len(set(best.values())) == len(best) and min(spans.values()) >= check.least,
+        f"{said}: {told}",
+        f"{said}: another config each time, at least {check.least:.4g} times the worst",
+    )
+
+
 def _range(check: Check, low: float, high: float) -> str:
     if check.expected is not None:
         return f"{check.expected:.4g} ({low:.4g} to {high:.4g})"
@@ -304,6 +327,8 @@ def figure_of(group: Group, metric: str, per: str | None = None) -> float:
     With `per` that figure is divided by another one of the group. What has a change to
     settle after, and has not by the end of half its runs or more, takes for ever.
     """
+    if metric.startswith(KNOB):
+        return _knob(group, metric.removeprefix(KNOB), per)
     spread = group.spreads.get("slowdown" if metric == PERFORMANCE else metric)
     if metric == CONVERGENCE and LAST_CHANGE in group.spreads and _unsettled(group):
         return math.inf
@@ -314,3 +339,12 @@ def figure_of(group: Group, metric: str, per: str | None = None) -> float:
         return figure
     other = figure_of(group, per)
     return figure / other if other else math.inf
+
+
+def _knob(group: Group, name: str, per: str | None) -> float:
+    if name not in group.knobs:
+        raise MissingRowError(f"{group.at.system} has no number for knob {name} in config {group.at.config}")
+    if per is None:
+        return group.knobs[name]
+    other = figure_of(group, per)
+    return group.knobs[name] / other if other else math.inf

@@ -193,6 +193,31 @@ def run_campaign(campaign: Campaign, plan: CampaignPlan, results: Path, extend: 
         )
 
 
+def tuned_campaign(source: str, results: Path) -> str:
+    """The name of a campaign whose journal is complete: run now, or as far as it was not."""
+    from tiertune.tuner.campaign import load_campaign
+    from tiertune.tuner.plan import plan_of
+
+    stored = results / source / "campaign.yaml"
+    campaign = load_campaign(str(stored) if stored.is_file() else source)
+    plan = plan_of(campaign)
+    if not is_complete(results / plan.name, plan.document):
+        run_campaign(campaign, plan, results, extend=False)
+    return plan.name
+
+
+def is_complete(folder: Path, document: dict[str, Any]) -> bool:
+    """Whether a journal is of this very campaign and has nothing left to run."""
+    from tiertune.tuner.journal import Journal
+    from tiertune.tuner.report.data import build_report
+
+    path = folder / "journal.sqlite"
+    if not path.is_file():
+        return False
+    with Journal(path, writer=False) as journal:
+        return journal.claimed().document == document and build_report(journal).complete
+
+
 def _mirror(
     campaign: Campaign, plan: CampaignPlan, results: Path, listener: Listener
 ) -> Callable[[Journal], AbstractContextManager[object]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +14,7 @@ from tiertune.tuner.cli.options import RESULTS, Json, Results
 if TYPE_CHECKING:
     from tiertune.tuner.claims.definition import Claim
     from tiertune.tuner.claims.verdict import Judged
+    from tiertune.tuner.sweep.definition import Sweep
     from tiertune.tuner.sweep.row import PlannedRow
 
 
@@ -28,6 +29,12 @@ def reproduce(
         bool,
         typer.Option("--perturb", help="Also with other seeds, sizes and ratios: do verdicts stay?"),
     ] = False,
+    campaigns: Annotated[
+        bool,
+        typer.Option(
+            "--campaigns/--no-campaigns", help="Run campaigns that claims need, or leave those claims out."
+        ),
+    ] = True,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what was measured before.")] = False,
     jobs: Annotated[
         int | None, typer.Option(min=1, max=256, help="Runs at a time; one for each core by default.")
@@ -37,8 +44,9 @@ def reproduce(
 ) -> None:
     """Run published results again and say which come out.
 
-    Each claim is a sweep and checks on the medians over its seeds. What was
-    measured before with the same engine is read back.
+    Each claim is a sweep and checks on the medians over its seeds; campaigns
+    whose winners it runs are run first. What was measured before with the same
+    engine is read back.
 
     \b
     Examples:
@@ -53,7 +61,7 @@ def reproduce(
     from tiertune.nearest import nearest
     from tiertune.tuner.claims.definition import load_claims
     from tiertune.tuner.claims.report import render_html, render_markdown, score
-    from tiertune.tuner.claims.verdict import judge
+    from tiertune.tuner.claims.verdict import Judged, Verdict, judge
     from tiertune.tuner.cli.output import console, print_json
     from tiertune.tuner.report.files import write_whole
     from tiertune.tuner.sweep.matrix import rows_of
@@ -73,8 +81,9 @@ def reproduce(
     chosen = [
         claim for claim in loaded.claims if paper in (None, claim.paper) and claim_id in (None, claim.id)
     ]
-    sweeps = {claim.id: loaded.sweep_of(claim) for claim in chosen}
-    plans = {name: rows_of(sweep, results) for name, sweep in sweeps.items() if sweep is not None}
+    sweeps = {claim.id: sweep for claim in chosen if (sweep := loaded.sweep_of(claim)) is not None}
+    untuned = _untuned(sweeps, results, campaigns)
+    plans = {name: rows_of(sweep, results) for name, sweep in sweeps.items() if name not in untuned}
     try:
         with watching(console(stderr=True)) as (listener, notify):
             found = measure(
@@ -90,8 +99,15 @@ def reproduce(
         if not was_interrupted(error):
             raise
         raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
-    groups = {name: groups_of(measured_rows(rows, found, [])) for name, rows in plans.items()}
-    judged = [judge(claim, groups.get(claim.id, [])) for claim in chosen]
+    groups = {
+        name: groups_of(measured_rows(rows, found, sweeps[name].relative_to)) for name, rows in plans.items()
+    }
+    judged = [
+        Judged(claim, Verdict.NOT_CHECKABLE, "", "", untuned[claim.id])
+        if claim.id in untuned
+        else judge(claim, groups.get(claim.id, []))
+        for claim in chosen
+    ]
     document: dict[str, Any] = {
         "claims": loaded.name,
         "score": score(judged),
@@ -108,7 +124,7 @@ def reproduce(
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text)
     if perturb:
-        perturbed = _perturbed(judged, plans, results, jobs, fresh)
+        perturbed = _perturbed(judged, plans, sweeps, results, jobs, fresh)
         document["perturbed"] = perturbed
         path = results / "claims" / f"{name}-perturbed.json"
         write_whole(path, json.dumps(perturbed, indent=2, ensure_ascii=False) + "\n")
@@ -121,8 +137,37 @@ def reproduce(
             _print_perturbed(perturbed)
 
 
+def _untuned(sweeps: Mapping[str, Sweep], results: Path, campaigns: bool) -> dict[str, str]:
+    """Runs the campaigns that the sweeps take winners from, or says by claim which one is missing."""
+    from tiertune.tuner.claims.definition import campaigns_of
+    from tiertune.tuner.cli.campaign import tuned_campaign
+
+    needed = {claim: campaigns_of(sweep) for claim, sweep in sweeps.items()}
+    names = list(dict.fromkeys(name for some in needed.values() for name in some))
+    if campaigns:
+        try:
+            for name in names:
+                tuned_campaign(name, results)
+        except BaseException as error:
+            if not was_interrupted(error):
+                raise
+            raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
+        return {}
+    missing = {name for name in names if not (results / name / "journal.sqlite").is_file()}
+    return {
+        claim: f"campaign {', '.join(sorted(missing & {*some}))} was not run"
+        for claim, some in needed.items()
+        if missing & {*some}
+    }
+
+
 def _perturbed(
-    judged: Sequence[Judged], plans: dict[str, list[PlannedRow]], results: Path, jobs: int, fresh: bool
+    judged: Sequence[Judged],
+    plans: dict[str, list[PlannedRow]],
+    sweeps: Mapping[str, Sweep],
+    results: Path,
+    jobs: int,
+    fresh: bool,
 ) -> list[dict[str, Any]]:
     """Every claim that has a verdict, judged again on rows that are a little off."""
     from tiertune.tuner.claims.perturbation import (
@@ -161,7 +206,9 @@ def _perturbed(
         for one in PERTURBATIONS:
             key = (entry.claim.id, one.name)
             if key in changed:
-                ended[key] = rejudged(entry.claim, changed[key], one, found)
+                ended[key] = rejudged(
+                    entry.claim, changed[key], one, found, sweeps[entry.claim.id].relative_to
+                )
         told = [ended[entry.claim.id, one.name].document(entry) for one in PERTURBATIONS]
         stays = all(item["stays"] is not False for item in told)
         documents.append(

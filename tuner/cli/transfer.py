@@ -60,6 +60,7 @@ def transfer(
       tiertune transfer transfer --along ratio --from 2:1 --to 1:16
     """
     from tiertune.files import InputError
+    from tiertune.tuner.cli.campaign import tuned_campaign
 
     if aim not in ("mean", "worst"):
         raise InputError(f"--aim {aim}: use mean or worst")
@@ -70,7 +71,7 @@ def transfer(
         _print_plan(campaigns, results, as_json)
         return
     try:
-        names = [_tuned(campaign, results) for campaign in campaigns]
+        names = [tuned_campaign(campaign, results) for campaign in campaigns]
         document = _measure(
             names, results, jobs, fresh, seeds, candidates, portfolio, "mean" if aim == "mean" else "worst",
             along, ends, least, context,
@@ -98,32 +99,6 @@ def _ends(along: str, first: str | None, last: str | None) -> tuple[float, float
     if found[0] == found[1]:
         raise InputError(f"--to {last}: the walk ends where it begins; give two different ends")
     return found[0], found[1]
-
-
-def _tuned(source: str, results: Path) -> str:
-    """The name of a campaign whose journal is complete: run now, or as far as it was not."""
-    from tiertune.tuner.campaign import load_campaign
-    from tiertune.tuner.cli.campaign import run_campaign
-    from tiertune.tuner.plan import plan_of
-
-    stored = results / source / "campaign.yaml"
-    campaign = load_campaign(str(stored) if stored.is_file() else source)
-    plan = plan_of(campaign)
-    if not _is_complete(results / plan.name, plan.document):
-        run_campaign(campaign, plan, results, extend=False)
-    return plan.name
-
-
-def _is_complete(folder: Path, document: dict[str, Any]) -> bool:
-    """Whether a journal is of this very campaign and has nothing left to run."""
-    from tiertune.tuner.journal import Journal
-    from tiertune.tuner.report.data import build_report
-
-    path = folder / "journal.sqlite"
-    if not path.is_file():
-        return False
-    with Journal(path, writer=False) as journal:
-        return journal.claimed().document == document and build_report(journal).complete
 
 
 def _measure(
@@ -243,6 +218,7 @@ def _commits(names: Sequence[str], results: Path) -> list[str]:
 def _print_plan(campaigns: Sequence[str], results: Path, as_json: bool) -> None:
     """`--dry-run`: which contexts there are, and which campaigns would run first."""
     from tiertune.tuner.campaign import load_campaign
+    from tiertune.tuner.cli.campaign import is_complete
     from tiertune.tuner.cli.output import console, print_json, print_table
     from tiertune.tuner.plan import plan_of
 
@@ -251,7 +227,7 @@ def _print_plan(campaigns: Sequence[str], results: Path, as_json: bool) -> None:
     for source in campaigns:
         stored = results / source / "campaign.yaml"
         plan = plan_of(load_campaign(str(stored) if stored.is_file() else source))
-        states[plan.name] = "tuned" if _is_complete(results / plan.name, plan.document) else "to be tuned"
+        states[plan.name] = "tuned" if is_complete(results / plan.name, plan.document) else "to be tuned"
         rows += [(str(len(rows) + 1), cell.key, plan.name, states[plan.name]) for cell in plan.cells]
     if as_json:
         names = ("number", "context", "campaign", "state")

@@ -13,6 +13,9 @@ from tiertune.tuner.sweep.axes import DEFAULT, Reference
 from tiertune.tuner.sweep.row import NOT_APPLICABLE, Coordinates, PlannedRow, Result
 from tiertune.tuner.trial import Objective, Status
 
+KNOB = "knob."
+"""Before the name of a knob: its value as a figure of a group."""
+
 EXACT = ("workload", "override", "machine", "fast", "threads", "contention", "seed")
 """Coordinates that a compared row shares unless the comparison names them; `Coordinates` has two more."""
 
@@ -166,6 +169,8 @@ class Group:
     spreads: dict[str, Spread]
     errors: dict[tuple[str, str], int]
     """How many rows ended with a status and its sentence."""
+    knobs: dict[str, float] = field(default_factory=dict)
+    """Settings that are numbers, by name."""
 
     def document(self) -> dict[str, Any]:
         """The group as plain data."""
@@ -192,7 +197,12 @@ def groups_of(rows: Sequence[MeasuredRow]) -> list[Group]:
         spreads = {
             name: spread([row.values[name] for row in members if name in row.values]) for name in names
         }
-        groups.append(Group(at, statuses, spreads, dict(errors)))
+        knobs = {
+            name: float(value)
+            for name, value in members[0].plan.config.items()
+            if isinstance(value, (int, float)) and not isinstance(value, bool)
+        }
+        groups.append(Group(at, statuses, spreads, dict(errors), knobs))
     return groups
 
 
