@@ -88,18 +88,18 @@ class Context:
 def contexts_of(journals: Sequence[Path]) -> list[Context]:
     """The contexts of finished campaigns, in the order of the journals and of their files.
 
-    Raises `InputError` where a cell has not been judged yet, and where two cells are of the same context.
+    Of several searches of one cell the first one counts. Raises `InputError` where a cell was not searched
+    yet, and where two campaigns have the same context.
     """
-    found = [context for path in journals for context in _read(path)]
     seen: dict[tuple[str, str, str], Context] = {}
-    for context in found:
+    for context in (context for path in journals for context in _read(path)):
         first = seen.setdefault((context.system, context.space, context.identity), context)
-        if first is not context:
+        if first.campaign != context.campaign:
             raise InputError(
                 f"{context.cell} of {context.campaign} is the same context as {first.cell} of"
                 f" {first.campaign}; leave one of the two out"
             )
-    return found
+    return list(seen.values())
 
 
 def _read(path: Path) -> Iterable[Context]:
