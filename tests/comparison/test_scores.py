@@ -69,6 +69,7 @@ def test_planted_flips_are_shown_and_no_others() -> None:
     flipped = {(flip.ahead_at_default, flip.ahead_at_tuned) for flip in tuning.flips}
     assert flipped == {("a", "c"), ("b", "c")}
     assert len(tuning.flips) == 2 * 12
+    assert all(flip.ratio_default.value > 1.0 > flip.ratio_tuned.value for flip in tuning.flips)
     assert tuning.pairs == 6 * 12
     assert tuning.tau is not None
     assert tuning.tau.value == pytest.approx(1 - 2 * 2 / 6)

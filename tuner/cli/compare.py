@@ -115,7 +115,7 @@ def _conclude(campaign: Campaign, plan: CampaignPlan, results: Path, as_json: bo
     else:
         _print(found, paths)
     if found.void:
-        say(found.verdict)
+        say(f"{found.verdict}: {'; '.join(found.void)}")
         raise typer.Exit(BAD_INPUT)
 
 

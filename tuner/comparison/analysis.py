@@ -27,11 +27,11 @@ from tiertune.tuner.comparison.scores import (
     TUNED,
     Scores,
     entries_of,
+    level_of,
     over_workloads,
     pairs_at,
     ranks_at,
     scores_of,
-    slowdown,
     speed,
 )
 from tiertune.tuner.comparison.tuning import (
@@ -98,7 +98,7 @@ def compare(plan: CampaignPlan, journals: Journals, description: str) -> Compari
 def verdict(void: Sequence[str], setting: Setting, ranks: Sequence[Ranks], tuning: Tuning) -> str:
     """The sentence at the top."""
     if void:
-        return f"This comparison is void: {'; '.join(void)}"
+        return f"This comparison is void: {_list([reason.partition(':')[0] for reason in void])} not given"
     at = {one.stage: one for one in ranks}
     if TUNED not in at:
         return "nothing could be compared: no scenario has a figure for every system"
@@ -158,8 +158,8 @@ def _all(groups: Mapping[str, list[Row]]) -> list[Row]:
 def _oracle(scores: Scores) -> Span | None:
     figures = scores.measured
     mean = (figures.oracle - figures.all_fast).mean(axis=1)
-    found, value = over_workloads(scores, mean)
-    return None if math.isnan(value) else slowdown(found, value)
+    level = level_of(scores, mean)
+    return None if math.isnan(level.value) else level
 
 
 def _contenders(
@@ -180,13 +180,13 @@ def _contenders(
         own_bounds = [bound for bound in bounds if bound.system == name]
         winners = [config for cell in group if (config := handed_over(cell.key, journals)) is not None]
         rows = [row for cell in group for row in journals.search.get(cell.key, [])]
-        level = {stage: over_workloads(scores, scores.mean[stage][:, c]) for stage in STAGES}
+        level = {stage: level_of(scores, scores.mean[stage][:, c]) for stage in STAGES}
         made.append(
             Contender(
                 name=name,
                 knobs=len(group[0].space.axes()),
-                slowdown_default=slowdown(*level[DEFAULT]),
-                slowdown_tuned=slowdown(*level[TUNED]),
+                slowdown_default=level[DEFAULT],
+                slowdown_tuned=level[TUNED],
                 oracle_share_default=_oracle_share(scores, DEFAULT, c),
                 oracle_share_tuned=_oracle_share(scores, TUNED, c),
                 gain=speed(*_gain_over_workloads(scores, c)),

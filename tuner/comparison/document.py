@@ -44,7 +44,8 @@ class Contender:
 
 @dataclass(frozen=True)
 class Entry:
-    """One system in one scenario. `verdict` is of tuned against default, adjusted over all entries."""
+    """One system in one scenario. `verdict` is of tuned against default, adjusted over all entries;
+    `searches_ahead` counts searches whose winner was ahead of the default on average, shown or not."""
 
     scenario: str
     workload: str
@@ -60,6 +61,7 @@ class Entry:
     rank_default: float
     rank_tuned: float
     spread_over_searches: float | None
+    searches_ahead: int
     kept_default: int
     failed_runs: int
 
@@ -113,7 +115,8 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Flip:
-    """A pair that changes order when both are tuned; shown where both intervals exclude a tie."""
+    """A pair that changes order when both are tuned; shown where both orders are. Ratios are of the speed of
+    who is ahead at default over the other's."""
 
     scenario: str
     ahead_at_default: str

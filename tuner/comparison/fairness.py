@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tiertune.tuner.backend import NOTES
 from tiertune.tuner.comparison.measured import Journals
 from tiertune.tuner.comparison.references import YARDSTICKS, again_cell, yardstick_cell
 from tiertune.tuner.journal import Row
@@ -149,12 +150,14 @@ def _versions(journals: Journals) -> Iterable[Check]:
     names = dict.fromkeys(name for facts in software for name in facts)
     wrong = ["trials without a recorded environment"] if nameless else []
     for name in names:
-        values = sorted({str(facts.get(name, "nothing")) for facts in software})
+        # What was scaled in a scenario is only told by runs that had prepared it.
+        optional = name.startswith(f"backend {NOTES}")
+        values = sorted({facts.get(name, "nothing") for facts in software if name in facts or not optional})
         if len(values) > 1:
             wrong.append(f"{name}: {' and '.join(_short(value) for value in values)}")
     engine = software[0].get("backend engine", "unknown") if software else "unknown"
     commit = software[0].get("git commit", "") if software else ""
-    fine = f"one engine ({engine}), one set of packages" + (f", commit {commit[:12]}" if commit else "")
+    fine = f"one engine ({engine}), one set of packages" + (f", commit {commit}" if commit else "")
     yield _check("equal versions", wrong, fine, "versions that differ between trials")
     hosts = {str(environment.get("host", {}).get("name", "?")) for environment in used}
     said = f"all trials ran on {hosts.pop()}" if len(hosts) == 1 else f"trials ran on {len(hosts)} hosts"
@@ -168,7 +171,7 @@ def _versions(journals: Journals) -> Iterable[Check]:
 
 def _software(environment: Mapping[str, Any]) -> dict[str, str]:
     """What must not differ, by name: packages, commit, and all that the backend says of itself."""
-    found = {"git commit": str(environment.get("git", {}).get("commit", ""))}
+    found = {"git commit": str(environment.get("git", {}).get("commit", ""))[:12]}
     found["python"] = str(environment.get("host", {}).get("python", ""))
     for part in ("packages", "backend"):
         found |= {f"{part} {name}": str(value) for name, value in environment.get(part, {}).items()}

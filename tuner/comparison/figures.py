@@ -173,11 +173,6 @@ def scatter(found: Comparison, name: str) -> str:
         _dots(axes, points, "better", "o", style.TUNED)
         _dots(axes, points, "not shown", "x", style.MUTED)
         _dots(axes, points, "worse", "v", style.BAD)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        for side in (axes.xaxis, axes.yaxis):
-            side.set_major_formatter("{x:g}")
-            side.set_minor_formatter("{x:g}")
         axes.set_xlabel("slowdown at default")
         axes.set_ylabel("slowdown tuned")
         figure.legend(loc="outside upper left", ncols=3, columnspacing=1.2, handletextpad=0.4)

@@ -80,13 +80,13 @@ def render_html(found: Comparison) -> str:
     )
 
 
-def span(value: Span | None) -> str:
-    """`1.234 (1.2 to 1.3)`, a dash for nothing."""
+def span(value: Span | None, digits: int = 3) -> str:
+    """`1.234 (1.211 to 1.301)`, a dash for nothing."""
     if value is None or math.isnan(value.value):
         return "-"
     if value.low is None or value.high is None:
-        return f"{value.value:.3f}"
-    return f"{value.value:.3f} ({value.low:.3f} to {value.high:.3f})"
+        return f"{value.value:.{digits}f}"
+    return f"{value.value:.{digits}f} ({value.low:.{digits}f} to {value.high:.{digits}f})"
 
 
 def ratio(value: float | None) -> str:

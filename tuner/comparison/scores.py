@@ -90,6 +90,24 @@ def over_workloads(scores: Scores, values: Array) -> tuple[Difference | None, fl
     return mean_over(blocks), float(blocks.mean())
 
 
+def level_of(scores: Scores, values: Array) -> Span:
+    """Geometric mean over workloads of a slowdown per scene, with an interval of what systems differ by.
+
+    How slow a workload is at all is the same for all systems and no news, so each workload's own level, its
+    mean over systems and stages, is taken out before the interval is made (Cousineau 2005), and the
+    interval is widened for it by `sqrt(n / (n - 1))` of the n means (Morey 2008).
+    """
+    _, mean = over_workloads(scores, values)
+    if len(scores.workloads) < 3:
+        return Span(math.exp(mean))
+    everything = np.concatenate([scores.blocks[stage] for stage in STAGES], axis=1)
+    level = everything.mean(axis=1)
+    found = mean_over(scores.block_mean(values) - level)
+    assert found is not None
+    reach = (found.high - found.mean) * math.sqrt(everything.shape[1] / (everything.shape[1] - 1))
+    return Span(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach))
+
+
 def entries_of(scores: Scores) -> list[Entry]:
     """Every system in every scenario, tuned against default."""
     measured = scores.measured
@@ -121,6 +139,7 @@ def entries_of(scores: Scores) -> list[Entry]:
                     rank_default=float(ranks[DEFAULT][s][c]),
                     rank_tuned=float(ranks[TUNED][s][c]),
                     spread_over_searches=math.exp(float(np.ptp(searches))) if found else None,
+                    searches_ahead=int((searches < scores.mean[DEFAULT][s, c]).sum()),
                     kept_default=int(measured.kept[s, c].sum()),
                     failed_runs=int(np.isnan(measured.tuned[s, c]).sum()),
                 )

@@ -57,18 +57,26 @@ def flips_of(duels: list[Duel]) -> tuple[list[Flip], int]:
             continue
         pairs += 1
         if (before.ratio.value - 1.0) * (after.ratio.value - 1.0) < 0.0:
-            names = (before.first, before.second)
+            turned = before.ratio.value < 1.0
+            ahead, behind = (before.second, before.first) if turned else (before.first, before.second)
+            ratios = [_inverse(ratio) if turned else ratio for ratio in (before.ratio, after.ratio)]
             flips.append(
                 Flip(
                     scenario=before.scenario,
-                    ahead_at_default=names[before.ratio.value < 1.0],
-                    ahead_at_tuned=names[after.ratio.value < 1.0],
-                    ratio_default=before.ratio,
-                    ratio_tuned=after.ratio,
+                    ahead_at_default=ahead,
+                    ahead_at_tuned=behind,
+                    ratio_default=ratios[0],
+                    ratio_tuned=ratios[1],
                     shown="not shown" not in (before.outcome, after.outcome),
                 )
             )
     return flips, pairs
+
+
+def _inverse(ratio: Span) -> Span:
+    """The same ratio, seen from the other side."""
+    low, high = (None if end is None else 1.0 / end for end in (ratio.high, ratio.low))
+    return Span(1.0 / ratio.value, low, high)
 
 
 def _tau_repeated(scores: Scores) -> float | None:

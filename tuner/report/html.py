@@ -52,12 +52,19 @@ def render_html(report: Report) -> str:
         number=numbers.number,
         exact=numbers.exact,
         csv_address=_csv_address,
+        search_words=_search_words,
         metric_words=lambda metric: metric_words(metric.name, metric.unit),
         metric_name=lambda metric: metric_words(metric.name, metric.unit).removesuffix(f" ({metric.unit})"),
     )
     environment.globals.update(quantity=numbers.quantity, pair=numbers.pair, change=numbers.change)
     figures = {cell.id: _figures(cell, f"c{index}") for index, cell in enumerate(report.cells, start=1)}
     return environment.get_template("report.html.j2").render(report=report, figures=figures)
+
+
+def _search_words(cell: str) -> str:
+    """`, search 2` of a cell that was searched more than once; the first search is named like the cell."""
+    _, _, number = cell.rpartition("#")
+    return f", search {number}" if "#" in cell and number.isdigit() else ""
 
 
 def _figures(cell: Cell, prefix: str) -> list[Figure]:
