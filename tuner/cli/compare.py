@@ -71,6 +71,15 @@ def _check(campaign: Campaign, source: str) -> None:
             f"{source}: searches: {campaign.searches} cannot tell a lucky search from a better system;"
             f" the smallest valid value for a comparison is {LEAST_SEARCHES}"
         )
+    if campaign.memory != "off":
+        raise InputError(
+            f"{source}: memory: {campaign.memory} favours systems that were tuned before; the valid value for"
+            " a comparison is off"
+        )
+    if campaign.budget.stop is not None:
+        raise InputError(
+            f"{source}: budget: stop lets searches end at different budgets; leave it out of a comparison"
+        )
     if len(campaign.systems) < LEAST_SYSTEMS:
         raise InputError(f"{source}: systems: one system is nothing to compare; name {LEAST_SYSTEMS} or more")
 

@@ -49,13 +49,24 @@ def _budgets(plan: CampaignPlan, journals: Journals) -> Check:
 
 
 def _search_seeds(plan: CampaignPlan, journals: Journals) -> Check:
-    """Trial by trial, all contenders of a scenario searched on the same seeds."""
-    first: dict[tuple[str, int], tuple[str, list[int]]] = {}
+    """Trial by trial, all contenders of a scenario searched on the same seeds.
+
+    Which trials are races is up to each search; these run on seeds that are shared by all, in their order.
+    """
+    first: dict[tuple[str, int], tuple[str, dict[int, int]]] = {}
+    races: dict[tuple[str, int], list[int]] = {}
     wrong = []
     for cell in plan.cells:
-        seeds = [row.trial.seed for row in journals.search.get(cell.key, [])]
-        name, wanted = first.setdefault((cell.scenario.key, cell.search), (cell.key, seeds))
-        if seeds != wanted:
+        rows = journals.search.get(cell.key, [])
+        place = cell.scenario.key, cell.search
+        seeds = {row.trial.number: row.trial.seed for row in rows if row.trial.origin != "race"}
+        raced = list(dict.fromkeys(row.trial.seed for row in rows if row.trial.origin == "race"))
+        name, wanted = first.setdefault(place, (cell.key, {}))
+        differ = any(wanted.setdefault(number, seed) != seed for number, seed in seeds.items())
+        known = races.setdefault(place, [])
+        differ |= any(a != b for a, b in zip(raced, known, strict=False))
+        known += raced[len(known) :]
+        if differ:
             wrong.append(f"{cell.key} searched on other seeds than {name}")
     fine = "trial by trial the same for all systems of a scenario; each search has its own"
     return _check("equal seeds of the search", wrong, fine, "searches on other seeds")
