@@ -23,6 +23,7 @@ from tiertune.tuner.comparison.fairness import checks
 from tiertune.tuner.comparison.measured import read_journals
 from tiertune.tuner.comparison.references import FILE
 from tiertune.tuner.plan import plan_of
+from tiertune.tuner.report.html import search_words
 
 SYSTEMS = ("hmsdk", "tpp", "autonuma")
 SEARCHES, TRIALS = 3, 3
@@ -281,6 +282,12 @@ def test_what_is_no_comparison_is_refused(tmp_path: Path, change: Callable[[str]
     assert refused.exit_code == 2
     assert said in refused.stderr
     assert not (tmp_path / "results").exists()
+
+
+def test_reports_of_campaigns_tell_searches_apart() -> None:
+    key = "gups/skx-numa/1:4/default-threads/2MiB/hemem"
+    assert [search_words(f"{key}{end}") for end in ("", "#2", "#13")] == ["", ", search 2", ", search 13"]
+    assert search_words("odd#name/gups/hemem") == ""
 
 
 def test_dry_run_writes_nothing(tmp_path: Path) -> None:

@@ -40,12 +40,16 @@ def checks(plan: CampaignPlan, journals: Journals) -> list[Check]:
 
 
 def _budgets(plan: CampaignPlan, journals: Journals) -> Check:
-    counts = {
-        cell.key: sum(row.status.finished for row in journals.search.get(cell.key, [])) for cell in plan.cells
-    }
-    wrong = [f"{key} has {count}" for key, count in counts.items() if count != plan.trials]
-    fine = f"{len(counts)} searches of {plan.trials} trials each, failed ones included"
-    return _check("equal budgets", wrong, fine, f"searches without exactly {plan.trials} trials")
+    wrong = []
+    for cell in plan.cells:
+        ended = [row for row in journals.search.get(cell.key, []) if row.status.finished]
+        short = sum(row.trial.fidelity < 1.0 for row in ended)
+        if len(ended) != plan.trials:
+            wrong.append(f"{cell.key} has {len(ended)}")
+        elif short:
+            wrong.append(f"{cell.key} has {short} shortened ones")
+    fine = f"{len(plan.cells)} searches of {plan.trials} trials each, failed ones included"
+    return _check("equal budgets", wrong, fine, f"searches without exactly {plan.trials} whole trials")
 
 
 def _search_seeds(plan: CampaignPlan, journals: Journals) -> Check:

@@ -52,7 +52,7 @@ def render_html(report: Report) -> str:
         number=numbers.number,
         exact=numbers.exact,
         csv_address=_csv_address,
-        search_words=_search_words,
+        search_words=search_words,
         metric_words=lambda metric: metric_words(metric.name, metric.unit),
         metric_name=lambda metric: metric_words(metric.name, metric.unit).removesuffix(f" ({metric.unit})"),
     )
@@ -61,7 +61,7 @@ def render_html(report: Report) -> str:
     return environment.get_template("report.html.j2").render(report=report, figures=figures)
 
 
-def _search_words(cell: str) -> str:
+def search_words(cell: str) -> str:
     """`, search 2` of a cell that was searched more than once; the first search is named like the cell."""
     _, _, number = cell.rpartition("#")
     return f", search {number}" if "#" in cell and number.isdigit() else ""
