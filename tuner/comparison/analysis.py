@@ -116,7 +116,7 @@ def verdict(void: Sequence[str], setting: Setting, ranks: Sequence[Ranks], tunin
     text += "; so it does at default" if before == leader else f"; at default {before} does"
     if tuning.tau is not None:
         span = tuning.tau
-        text += f". The two orders agree at tau {span.value:.2f} ({span.low:.2f} to {span.high:.2f})"
+        text += f"; Kendall's tau of the two orders is {span.value:.2f} ({span.low:.2f} to {span.high:.2f})"
     return text
 
 
