@@ -22,8 +22,12 @@ from tiertune.tuner.campaign import load_campaign
 from tiertune.tuner.comparison.fairness import checks
 from tiertune.tuner.comparison.measured import read_journals
 from tiertune.tuner.comparison.references import FILE
+from tiertune.tuner.journal import Journal
 from tiertune.tuner.plan import plan_of
 from tiertune.tuner.report.html import search_words
+from tiertune.tuner.sweep.axes import ConfigEntry
+from tiertune.tuner.sweep.row import Coordinates
+from tiertune.tuner.sweep.tuned import Configs
 
 SYSTEMS = ("hmsdk", "tpp", "autonuma")
 SEARCHES, TRIALS = 3, 3
@@ -120,6 +124,19 @@ def test_searches_are_independent_and_systems_share_their_seeds(compared: Path) 
     assert len(set(seeds.values())) == 2 * SEARCHES
     flat = [seed for some in set(seeds.values()) for seed in some]
     assert len(set(flat)) == len(flat)
+
+
+def test_sweeps_take_the_winner_of_the_first_search(compared: Path) -> None:
+    at = Coordinates(
+        "", "tpp", "tuned", "small", "none", "icx-pmem", "1:4", 4, "none", 2 * 2**20, 1
+    )  # fmt: skip
+    entry = ConfigEntry(name="tuned", campaign="small")
+    ((_, config),) = Configs(compared / "results").expanded(entry, at)
+    with Journal(compared / "results/small/journal.sqlite", writer=False) as journal:
+        rows = [row for row in journal.rows(purpose="validation") if row.trial.origin == "winner"]
+    first = next(row for row in rows if row.trial.cell.endswith("icx-pmem/1:4/default-threads/2MiB/tpp"))
+    assert isinstance(config, dict)
+    assert first.trial.config.items() <= config.items()
 
 
 def test_killed_and_run_again_it_says_the_same(compared: Path) -> None:

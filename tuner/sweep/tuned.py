@@ -86,7 +86,13 @@ class Configs:
             if found[0].system != at.system:
                 raise NotApplicable(f"cell {entry.cell} of campaign {entry.campaign} is of {found[0].system}")
         else:
-            mine = [winner for winner in winners if winner.system == at.system]
+            # Of several searches of a cell the first counts; later ones are called like it, with a number.
+            cells = {winner.cell for winner in winners}
+            mine = [
+                winner
+                for winner in winners
+                if winner.system == at.system and winner.cell.rpartition("#")[0] not in cells
+            ]
             if not mine:
                 raise NotApplicable(f"campaign {entry.campaign} did not tune {at.system}")
             found = [winner for winner in mine if _same_scenario(winner, at)] or mine
