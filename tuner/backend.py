@@ -28,6 +28,11 @@ class HostUnfit(RuntimeError):
     """The place to run is not in order (no fault of the config). The trial ends as `host-unfit`."""
 
 
+class BackendLost(RuntimeError):
+    """There is nobody left to run trials. The trial in flight stays as running, the campaign stops and can be
+    resumed."""
+
+
 class TrialTimeout(TimeoutError):
     """The run passed its limit. `metrics` may hold a bound, such as the runtime so far."""
 

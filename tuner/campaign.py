@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr
 
@@ -137,8 +138,30 @@ class Tracking(Strict):
     """Where people look at trials; the journal is kept in any case."""
 
     mlflow: Flag = Field(default=True, description="whether trials are mirrored to MLflow")
-    uri: Text | None = Field(default=None, description="tracking server; absent: SQLite under results/")
+    uri: Text | None = Field(
+        default=None, description="tracking server or database, no password in it; absent: SQLite in results/"
+    )
     experiment: Text = Field(default="tiertune", description="MLflow experiment")
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """Campaigns are stored and shown; no secret may be in them."""
+        if self.uri is None:
+            return
+        try:
+            parts = urlsplit(self.uri)
+        except ValueError as error:
+            yield ("uri",), f"is no address: {error}"
+            return
+        if parts.password is not None:
+            bare = parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", "@")).geturl()
+            where = "PGPASSWORD or ~/.pgpass"
+            if parts.scheme in ("http", "https"):
+                bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+                where = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+            yield (
+                ("uri",),
+                f"holds a password, which would be stored with the results; write {bare}, and set {where}",
+            )
 
 
 def _with_preset(budget: object) -> object:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from tiertune.tuner.backend import Backend, ConfigRejected, HostUnfit, TrialTimeout
+from tiertune.tuner.backend import Backend, BackendLost, ConfigRejected, HostUnfit, TrialTimeout
 from tiertune.tuner.events import Finished, Listener, Started
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.trial import Config, Measurement, Objective, Status, Trial
@@ -67,11 +67,13 @@ class Bench:
 
 
 def attempt(backend: Backend, trial: Trial, timeline_points: int = 0) -> Measurement:
-    """What came of a trial. Never raises for anything that the backend does."""
+    """What came of a trial. Of all that the backend may do, only its being lost is raised."""
     began = time.perf_counter()
     try:
         verify(trial, backend.apply(trial))
         measurement = backend.run(trial, timeline_points)
+    except BackendLost:
+        raise
     except ConfigRejected as error:
         measurement = Measurement(Status.INVALID_CONFIG, error=str(error))
     except HostUnfit as error:

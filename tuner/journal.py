@@ -214,6 +214,11 @@ class Journal:
             if m.timeline:
                 columns = json.dumps(m.timeline)
                 self._db.execute("insert into timeline (trial, columns) values (?, ?)", (row["id"], columns))
+            if m.worker is not None:
+                self._db.execute(
+                    "insert into decision (trial, at, text) values (?, ?, ?)",
+                    (row["id"], _now(), f"ran on {m.worker}"),
+                )
             self._queue(f"trial:{row['id']}")
             self._queue("campaign")
 

@@ -133,7 +133,8 @@ class Trial:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a backend says about a trial. `wall_s` is the time it took here, not a simulated time."""
+    """What a backend says about a trial. `wall_s` is the time it took here, not a simulated time; `worker`
+    is who ran it where that was not this process."""
 
     status: Status
     metrics: dict[str, float] = field(default_factory=dict)
@@ -141,6 +142,7 @@ class Measurement:
     error: str | None = None
     wall_s: float = 0.0
     raw: str | None = None
+    worker: str | None = None
 
 
 def plain(value: Any) -> Value:

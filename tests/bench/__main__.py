@@ -16,7 +16,7 @@ from itertools import chain
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import campaign, systems, trials
+from tests.bench import campaign, coordinator, systems, trials
 
 
 def main() -> int:
@@ -40,7 +40,8 @@ def main() -> int:
         partial(campaign.seconds_per_campaign, 30 if options.quick else 100),
     ]
     by_system = partial(systems.seconds_by_system, 1)
-    for title, head, rows in chain((section() for section in sections), by_system()):
+    spread = coordinator.sections(repetitions)
+    for title, head, rows in chain((section() for section in sections), by_system(), spread):
         table = Table(title=title, title_justify="left")
         for number, column in enumerate(head):
             table.add_column(column, justify="left" if number == 0 else "right")

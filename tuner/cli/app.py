@@ -25,6 +25,7 @@ from tiertune.tuner.cli import (
     sensitivity,
     sweep,
     transfer,
+    worker,
 )
 
 FIRST_STEPS = """\
@@ -90,6 +91,7 @@ app.add_typer(profiles.profile, name="profile")
 app.command("list")(catalog.list_names)
 app.command()(catalog.show)
 app.command()(schema.schema)
+app.command()(worker.worker)
 app.command()(results.report)
 app.command()(results.ui)
 app.command()(doctor.doctor)

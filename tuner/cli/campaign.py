@@ -14,6 +14,7 @@ from tiertune.tuner.cli.failures import guarded, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
 
 if TYPE_CHECKING:
+    from tiertune.tuner.backend import Backend
     from tiertune.tuner.campaign import Campaign
     from tiertune.tuner.events import Listener
     from tiertune.tuner.journal import Journal
@@ -24,6 +25,14 @@ Name = Annotated[
 ]
 Extend = Annotated[
     bool, typer.Option("--extend", help="Go on with a larger budget than it was started with.")
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        help="Dask scheduler whose workers run the trials, tcp://HOST:PORT, or local for processes here;"
+        " absent: threads of this process.",
+    ),
 ]
 
 
@@ -62,6 +71,7 @@ def tune(
     results: Results = RESULTS,
     name: Name = None,
     extend: Extend = False,
+    scheduler: Scheduler = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -82,10 +92,11 @@ def tune(
         raise InputError("give a campaign or --workload, one of the two")
     if workload is not None:
         with _campaign_of(workload, machine, system or ["hemem"], ratio, trials) as made:
-            _tune(str(made), results, name, extend=extend, dry_run=dry_run, as_json=as_json)
+            source = str(made)
+            _tune(source, results, name, scheduler, extend=extend, dry_run=dry_run, as_json=as_json)
         return
     assert campaign is not None
-    _tune(campaign, results, name, extend=extend, dry_run=dry_run, as_json=as_json)
+    _tune(campaign, results, name, scheduler, extend=extend, dry_run=dry_run, as_json=as_json)
 
 
 @contextmanager
@@ -126,6 +137,7 @@ def resume(
     campaign: Annotated[str, typer.Argument(help="Name of a campaign that was started.")],
     results: Results = RESULTS,
     extend: Extend = False,
+    scheduler: Scheduler = None,
     as_json: Json = False,
 ) -> None:
     """Go on with a campaign that was stopped or killed.
@@ -141,11 +153,18 @@ def resume(
     folder = campaign_folder(campaign, results)
     stored = folder / "campaign.yaml"
     source = str(stored) if stored.is_file() and not extend else campaign
-    _tune(source, results, folder.name, extend=extend, dry_run=False, as_json=as_json)
+    _tune(source, results, folder.name, scheduler, extend=extend, dry_run=False, as_json=as_json)
 
 
 def _tune(
-    source: str, results: Path, name: str | None, *, extend: bool, dry_run: bool, as_json: bool
+    source: str,
+    results: Path,
+    name: str | None,
+    scheduler: str | None = None,
+    *,
+    extend: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     from tiertune.tuner.campaign import load_campaign
     from tiertune.tuner.plan import plan_of
@@ -160,7 +179,7 @@ def _tune(
         _print_json(described) if as_json else print_plan(described)
         return
     try:
-        run_campaign(campaign, plan, results, extend)
+        run_campaign(campaign, plan, results, extend, scheduler)
     except BaseException as error:
         if not was_interrupted(error):
             raise
@@ -171,15 +190,15 @@ def _tune(
     _conclude(plan, results, as_json)
 
 
-def run_campaign(campaign: Campaign, plan: CampaignPlan, results: Path, extend: bool) -> None:
+def run_campaign(
+    campaign: Campaign, plan: CampaignPlan, results: Path, extend: bool, scheduler: str | None = None
+) -> None:
     """Runs what is left of a campaign, watched and mirrored; writes campaign.yaml beside its journal."""
     from tiertune.tuner import events
     from tiertune.tuner.cli.output import console
     from tiertune.tuner.loop import tune
     from tiertune.tuner.progress import watching
-    from tiertune.tuner.simulation import SimBackend
 
-    backend = SimBackend(results / "profiles", campaign.workload, campaign.machine)
     with watching(console(stderr=True), {cell.key: cell.objective for cell in plan.cells}) as watcher:
 
         def listener(event: events.Event) -> None:
@@ -188,6 +207,7 @@ def run_campaign(campaign: Campaign, plan: CampaignPlan, results: Path, extend: 
                 _keep_campaign(campaign, plan, results, event.lag)
             watcher(event)
 
+        backend = _backend(campaign, plan, results, scheduler, watcher)
         tune(
             plan, results, backend, listener, extend=extend, mirror=_mirror(campaign, plan, results, watcher)
         )
@@ -216,6 +236,25 @@ def is_complete(folder: Path, document: dict[str, Any]) -> bool:
         return False
     with Journal(path, writer=False) as journal:
         return journal.claimed().document == document and build_report(journal).complete
+
+
+def _backend(
+    campaign: Campaign, plan: CampaignPlan, results: Path, scheduler: str | None, listener: Listener
+) -> Backend:
+    """The simulator in this process, or on the workers of a scheduler."""
+    from tiertune.tuner.events import Note
+    from tiertune.tuner.simulation import SimBackend
+
+    here = SimBackend(results / "profiles", campaign.workload, campaign.machine)
+    if scheduler is None:
+        return here
+    from tiertune.tuner.spread.backend import DaskBackend
+
+    contents = plan.document["cells"]
+    files = {cell.scenario.key: contents[cell.key] for cell in plan.cells}
+    return DaskBackend(
+        here, scheduler, files, plan.workers, results / "profiles", lambda text: listener(Note(text))
+    )
 
 
 def _mirror(

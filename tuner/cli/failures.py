@@ -64,9 +64,9 @@ def exit_code(error: Exception) -> int:
     """The exit code that an error that reached a command stands for."""
     from tiertune.adapters.base import AdapterError
     from tiertune.files import InputError
-    from tiertune.tuner.backend import ConfigRejected, HostUnfit
+    from tiertune.tuner.backend import BackendLost, ConfigRejected, HostUnfit
 
-    if _engine_missing(error) or isinstance(error, (Unfit, HostUnfit)) or _sampler_unfit(error):
+    if _engine_missing(error) or isinstance(error, (Unfit, HostUnfit, BackendLost)) or _sampler_unfit(error):
         return UNFIT_HOST
     if isinstance(error, (InputError, ConfigRejected, AdapterError)) or _engine_error(error):
         return BAD_INPUT

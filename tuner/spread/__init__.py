@@ -1,0 +1,1 @@
+"""Trials on the workers of a Dask scheduler."""
