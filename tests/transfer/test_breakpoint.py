@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.transfer.few import write_few
+from tests.transfer.few import context_of, write_few
 from tiertune.files import InputError
 from tiertune.tuner.campaign import load_campaign
-from tiertune.tuner.plan import plan_of
 from tiertune.tuner.transfer.axis import AXES, axis_called
 from tiertune.tuner.transfer.breakpoint import along_document, walk
 from tiertune.tuner.transfer.context import Context, complete
@@ -50,13 +49,7 @@ class Pretended(Laboratory):
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
     campaign = load_campaign(str(write_few(tmp_path_factory.mktemp("few"))))
-    cell = plan_of(campaign).cells[1]
-    tuned = complete("hemem", {"read_hot_threshold": 2})
-    workload, machine = (campaign.workload(cell.scenario.workload), campaign.machine(cell.scenario.machine))
-    return Context(
-        "few", cell.key, 3, cell.scenario, "hemem", "hemem", workload, machine, tuned, True, (tuned,),
-        frozenset(),
-    )  # fmt: skip
+    return context_of(campaign, campaign.cells()[1].scenario, {"read_hot_threshold": 2})
 
 
 def walked(context: Context, ends: tuple[float, float], **pretended: Any) -> tuple[dict[str, Any], Pretended]:

@@ -58,7 +58,7 @@ def contention(context: Context) -> float:
 
 
 def _doublings(value: Callable[[Context], float]) -> Callable[[Context, Context], float]:
-    return lambda one, other: abs(math.log2(value(one) / value(other)))
+    return lambda one, other: abs(math.log2(value(one)) - math.log2(value(other)))
 
 
 FEATURES = (
