@@ -229,13 +229,18 @@ def tuned_campaign(source: str, results: Path) -> str:
 def is_complete(folder: Path, document: dict[str, Any]) -> bool:
     """Whether a journal is of this very campaign and has nothing left to run."""
     from tiertune.tuner.journal import Journal
+    from tiertune.tuner.journal_claim import JournalError
     from tiertune.tuner.report.data import build_report
 
     path = folder / "journal.sqlite"
     if not path.is_file():
         return False
-    with Journal(path, writer=False) as journal:
-        return journal.claimed().document == document and build_report(journal).complete
+    try:
+        with Journal(path, writer=False) as journal:
+            return journal.claimed().document == document and build_report(journal).complete
+    except JournalError:
+        # Whoever goes on with it brings an old one up to date, and says what is wrong with another.
+        return False
 
 
 def _backend(
