@@ -154,11 +154,14 @@ def _untuned(sweeps: Mapping[str, Sweep], results: Path, campaigns: bool) -> dic
             raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
         return {}
     missing = {name for name in names if not (results / name / "journal.sqlite").is_file()}
-    return {
-        claim: f"campaign {', '.join(sorted(missing & {*some}))} was not run"
-        for claim, some in needed.items()
-        if missing & {*some}
-    }
+    lacking = {claim: sorted(missing & {*some}) for claim, some in needed.items()}
+    return {claim: _not_run(some) for claim, some in lacking.items() if some}
+
+
+def _not_run(campaigns: Sequence[str]) -> str:
+    if len(campaigns) == 1:
+        return f"campaign {campaigns[0]} was not run"
+    return f"campaigns {' and '.join(campaigns)} were not run"
 
 
 def _perturbed(
