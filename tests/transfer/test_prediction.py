@@ -39,6 +39,8 @@ def test_the_feature_that_decides_is_found_and_its_size() -> None:
     assert ratio.share_explained > 0.8
     assert found.explained is not None
     assert found.explained > 0.9
+    assert ratio.same == pytest.approx(1.0, abs=0.01)
+    assert ratio.different == pytest.approx(np.exp(0.2), rel=0.01)
     assert {one.verdict for one in by_name.values()} == {"not shown"}
     assert "what decides is ratio" in found.told
 

@@ -116,7 +116,7 @@ def _summary(study: Study, matrix: Sequence[Data]) -> Data:
         "contexts": len(study.contexts),
         "contexts_with_a_gain": sum(effect is not None and effect.improved for effect in native),
         "median_share": median(shares) if shares else None,
-        "lowest_share": min(shares, default=None),
+        "worst_ratio": min((cell["ratio"] for cell in measured), default=None),
     }
 
 

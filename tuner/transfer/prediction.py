@@ -28,8 +28,9 @@ SIGNIFICANT = 0.05
 class Predictor:
     """What one feature says. Losses are factors: 1.10 means a tenth slower for each unit of distance.
 
-    `alone` is the mean loss between contexts that differ in this feature only, over `pairs_alone` transfers,
-    None where there is no such pair. `chance` is how often an order of contexts by lot has as strong a slope.
+    `same` and `different` are mean losses between contexts that do not and that do differ in this feature,
+    `alone` between those that differ in nothing else, over `pairs_alone` transfers; None where there are no
+    such transfers. `chance` is how often an order of contexts by lot has as strong a slope.
     """
 
     feature: str
@@ -39,6 +40,8 @@ class Predictor:
     high: float | None
     chance: float | None
     share_explained: float | None
+    same: float | None
+    different: float | None
     alone: float | None
     pairs_alone: int
     verdict: str
@@ -61,7 +64,7 @@ def predict(losses: np.ndarray, distances: Distances) -> Prediction:
     if not names:
         return Prediction((), count, 0, None, "the contexts do not differ in anything that is known of them")
     usable = ~np.isnan(losses) & ~np.eye(count, dtype=bool)
-    alone = {name: _alone(name, losses, usable, distances.by_name) for name in names}
+    means = {name: _means(name, losses, usable, distances.by_name) for name in names}
     transfers = int(usable.sum())
     why = _too_little(count, usable, distances)
     if why:
@@ -70,7 +73,7 @@ def predict(losses: np.ndarray, distances: Distances) -> Prediction:
                 name,
                 distances.units[name],
                 *(None, None, None, None, None),
-                *alone[name],
+                *means[name],
                 "too few contexts to tell",
             )
             for name in names
@@ -93,8 +96,10 @@ def predict(losses: np.ndarray, distances: Distances) -> Prediction:
                 high=math.exp(high[place]),
                 chance=chances[place],
                 share_explained=max(explained - without, 0.0),
-                alone=alone[name][0],
-                pairs_alone=alone[name][1],
+                same=means[name][0],
+                different=means[name][1],
+                alone=means[name][2],
+                pairs_alone=means[name][3],
                 verdict=("loses more" if slopes[place] > 0 else "loses less") if shown else "not shown",
             )
         )
@@ -114,15 +119,17 @@ def _too_little(count: int, usable: np.ndarray, distances: Distances) -> str:
     return ""
 
 
-def _alone(
+def _means(
     name: str, losses: np.ndarray, usable: np.ndarray, by_name: Mapping[str, np.ndarray]
-) -> tuple[float | None, int]:
-    only = usable & (by_name[name] > 0)
+) -> tuple[float | None, float | None, float | None, int]:
+    differs = by_name[name] > 0
+    alone = differs.copy()
     for other, distance in by_name.items():
         if other != name:
-            only &= distance == 0
-    found = losses[only]
-    return (math.exp(float(found.mean())) if len(found) else None), len(found)
+            alone &= distance == 0
+    found = [losses[usable & which] for which in (~differs, differs, alone)]
+    same, different, only = (math.exp(float(some.mean())) if len(some) else None for some in found)
+    return same, different, only, len(found[2])
 
 
 def _fit(losses: np.ndarray, stack: np.ndarray, usable: np.ndarray) -> tuple[np.ndarray, float]:
@@ -190,7 +197,7 @@ def _t_values(target: np.ndarray, columns: np.ndarray, inverse: np.ndarray) -> n
 
 def _told(predictors: list[Predictor], explained: float) -> str:
     shown = [one for one in predictors if one.verdict != "not shown"]
-    share = f"all features together explain {explained:.0%} of the differences between losses"
+    share = f"all features together explain {100 * explained:.0f} % of the differences between losses"
     if not shown:
         return f"no feature is shown to decide what carries over; {share}"
     shown.sort(key=lambda one: -(one.share_explained or 0.0))

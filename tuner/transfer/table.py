@@ -55,7 +55,8 @@ def _matrix(study: Data) -> Rows:
 
 def _features(study: Data) -> Rows:
     names = (
-        "feature", "unit", "loss", "low", "high", "chance", "share_explained", "alone", "pairs_alone",
+        "feature", "unit", "loss", "low", "high", "chance", "share_explained", "same", "different", "alone",
+        "pairs_alone",
         "verdict",
     )  # fmt: skip
     return [list(names), *([one[name] for name in names] for one in study["prediction"]["features"])]
