@@ -191,4 +191,9 @@ def test_a_against_a_is_calibrated_until_alarms_are_too_many() -> None:
     fine = calibration([0.01] * 6 + [0.5] * 94, [1] * 6 + [0] * 94)
     many = calibration([0.01] * 12 + [0.5] * 88, [1, -1] * 6 + [0] * 88)
     assert (fine.alarms, fine.rate, fine.adjusted_alarms, fine.holds) == (6, 0.06, 0, True)
-    assert (many.alarms, many.gained, many.holds) == (12, 6, False)
+    assert (many.alarms, many.shown, many.gained, many.holds) == (12, 12, 6, False)
+
+
+def test_alarms_too_small_to_count_are_alarms_of_the_test_all_the_same() -> None:
+    found = calibration([0.01] * 30 + [0.5] * 70, [0] * 100)
+    assert (found.alarms, found.shown, found.holds) == (30, 0, False)

@@ -149,10 +149,14 @@ class Tuning:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Defaults compared with themselves on fresh seeds: every difference that is shown is a false alarm."""
+    """Defaults compared with themselves on fresh seeds: every small p is a false alarm.
+
+    `alarms` count p under 5 %, of which `shown` are also as large as what counts; `rate` is that of alarms.
+    """
 
     tests: int
     alarms: int
+    shown: int
     rate: float
     low: float
     high: float

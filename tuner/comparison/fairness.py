@@ -178,9 +178,7 @@ def _versions(journals: Journals) -> Iterable[Check]:
     said = f"all trials ran on {hosts.pop()}" if len(hosts) == 1 else f"trials ran on {len(hosts)} hosts"
     yield Check("one host", not hosts, said, remark=True)
     modified = any(environment.get("git", {}).get("modified") for environment in used)
-    said = (
-        "the checkout had uncommitted changes, which its commit does not tell" if modified else "no changes"
-    )
+    said = "uncommitted changes, which a commit does not tell" if modified else "no uncommitted changes"
     yield Check("a commit that can be checked out", not modified, said, remark=True)
 
 

@@ -112,8 +112,7 @@ def _known(value: float) -> float | None:
 def calibration_of(measured: Measured) -> Calibration:
     """Each default against itself, on other seeds, by the very test that judges systems.
 
-    The rate of alarms without adjustment ought to be near ALPHA, less where runs hardly differ; it `holds`
-    unless so many alarms have a chance under ALPHA.
+    The rate of alarms without adjustment ought to be near ALPHA; it `holds` unless so many are unlikely then.
     """
     found = []
     for s in range(len(measured.scenes)):
@@ -127,11 +126,12 @@ def calibration_of(measured: Measured) -> Calibration:
 def calibration(values: list[float], outcomes: list[int]) -> Calibration:
     """The calibration from p values of A against A, and from what was shown (see `shown`) in each."""
     count = len(values)
-    alarms = sum(outcome != 0 for outcome in outcomes)
+    alarms = sum(p < ALPHA for p in values)
     low, high = share_interval(alarms, count) if count else (0.0, 1.0)
     return Calibration(
         tests=count,
         alarms=alarms,
+        shown=sum(outcome != 0 for outcome in outcomes),
         rate=alarms / count if count else 0.0,
         low=low,
         high=high,
