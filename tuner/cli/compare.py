@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiertune.tuner.cli.campaign import Extend, Name, check_name, run_campaign
+from tiertune.tuner.cli.campaign import Extend, Name, Scheduler, check_name, run_campaign
 from tiertune.tuner.cli.failures import BAD_INPUT, guarded, say, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
 
@@ -27,6 +27,7 @@ def compare(
     results: Results = RESULTS,
     name: Name = None,
     extend: Extend = False,
+    scheduler: Scheduler = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -51,7 +52,7 @@ def compare(
         _print_plan(loaded, plan, results, as_json)
         return
     try:
-        run_campaign(loaded, plan, results, extend)
+        run_campaign(loaded, plan, results, extend, scheduler)
         _references(loaded, plan, results, extend)
     except BaseException as error:
         if not was_interrupted(error):
