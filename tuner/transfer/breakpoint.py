@@ -211,8 +211,10 @@ def _verdict(document: Data, lines: Sequence[Data]) -> str:
     limit = f"at least {document['least_pct']:g} % better than the default"
     if count == 1:
         line = lines[0]
-        where = ", ".join(one["told"] for one in line["breakpoints"]) or line["told"]
-        return f"{line['label']}: {limit}, {document['axis']} {way}: {where}"
+        changes = ", ".join(one["told"] for one in line["breakpoints"])
+        if not changes:
+            return f"{line['label']}: {limit} {line['told']}, {document['axis']} {way}"
+        return f"{line['label']}, {document['axis']} {way}: being {limit} {changes}"
     some = count - everywhere - nowhere
     return (
         f"{document['axis']} {way}: of {count} tuned configurations {everywhere} stay {limit} all the way,"
