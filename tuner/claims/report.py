@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tiertune.tuner.claims.definition import Claims
 from tiertune.tuner.claims.picture import draw, picture_of, series_of
 from tiertune.tuner.claims.verdict import Judged, Verdict
+from tiertune.tuner.report.environment import report_environment
 from tiertune.tuner.sweep.measured import Group
 
 GATES = ("must", "should", "report")
@@ -71,16 +72,9 @@ def _cut(text: str) -> str:
 
 def render_html(claims: Claims, judged: Sequence[Judged], groups: Mapping[str, Sequence[Group]]) -> str:
     """The report as HTML; `groups` are the measured ones by id of the claim."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
-        loader=PackageLoader("tiertune.tuner.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = report_environment()
     entries = []
     for number, entry in enumerate(judged, start=1):
         picture = picture_of(entry.claim)

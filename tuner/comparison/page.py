@@ -13,6 +13,7 @@ from tiertune.tuner.comparison.document import Comparison, Span
 from tiertune.tuner.comparison.figures import anytime, ranks, scatter, slowdowns
 from tiertune.tuner.comparison.measured import Measured
 from tiertune.tuner.comparison.tables import csv_files
+from tiertune.tuner.report.environment import report_environment
 from tiertune.tuner.report.files import write_whole
 
 PAGE = "comparison.html"
@@ -49,16 +50,9 @@ def _plain(value: Any) -> Any:
 
 def render_html(found: Comparison) -> str:
     """The page; equal comparisons give equal text."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
-        loader=PackageLoader("tiertune.tuner.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = report_environment()
     environment.filters.update(span=span, ratio=ratio, p=p_value, percent=percent)
     drawn = {
         "slowdowns": slowdowns(found, "slowdowns"),

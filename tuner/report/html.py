@@ -8,11 +8,11 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tiertune.tuner.report import numbers
 from tiertune.tuner.report.document import Cell, Report
+from tiertune.tuner.report.environment import report_environment
 from tiertune.tuner.report.figures.comparison import comparison, metric_words
 from tiertune.tuner.report.figures.convergence import convergence
 from tiertune.tuner.report.figures.cost import cost
@@ -41,13 +41,7 @@ class Drawing(NamedTuple):
 
 def render_html(report: Report) -> str:
     """The report as HTML text; equal reports give equal text."""
-    environment = Environment(
-        loader=PackageLoader("tiertune.tuner.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = report_environment()
     environment.filters.update(
         number=numbers.number,
         exact=numbers.exact,

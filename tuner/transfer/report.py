@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tiertune.tuner.report.environment import report_environment
 from tiertune.tuner.report.files import write_whole
 from tiertune.tuner.transfer.table import csv_text, tables_of
 
@@ -118,18 +119,11 @@ def along_rows(along: Data) -> list[list[object]]:
 
 def render_html(document: Data) -> str:
     """The report as HTML text; equal documents give equal text."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     from tiertune.tuner.report import numbers
 
-    environment = Environment(
-        loader=PackageLoader("tiertune.tuner.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = report_environment()
     environment.filters["exact"] = numbers.exact
     shell = environment.from_string(
         '<figure id="{{ f.name }}"><h3>{{ f.title }}</h3>{{ f.svg }}<figcaption>{{ f.caption }}'
