@@ -17,15 +17,19 @@ from tiertune.files import InputError, Strict, find, load
 from tiertune.machines.definition import Machine, load_machine
 from tiertune.nearest import nearest
 from tiertune.spaces.definition import Space, contender_name, load_space
+from tiertune.tuner.search.fidelity import CannotShorten, shortened
 from tiertune.tuner.trial import Contention, Scenario
 from tiertune.units import fast_tier_bytes, format_size
 from tiertune.workloads.definition import Workload, load_workload
 from tiertune.workloads.kernels import MAX_SEED
 
-PRESETS: dict[str, dict[str, int | float]] = {
+PRESETS: dict[str, dict[str, int | float | bool]] = {
     # The tuning study (DIMES'25): 100 evaluations, the first 20 an initial design, a fifth of the others
     # random.
     "paper": {"trials": 100, "initial": 20, "random_share": 0.2},
+    # What `make bench-search` found to reach as much in fewer trials, with the portfolio for an optimiser:
+    # docs/search.md has the curves.
+    "lean": {"trials": 40, "initial": 10, "random_share": 0.1, "race": True},
 }
 
 Gbps = Annotated[Number, Field(ge=0, le=10_000)]
@@ -91,8 +95,9 @@ class ConstraintEntry(Strict):
 class Budget(Strict):
     """How many trials each scenario x system gets, and how they are proposed."""
 
-    preset: Literal["paper"] | None = Field(
-        default=None, description="paper: 100 trials, 20 initial, 20 % random"
+    preset: Literal["paper", "lean"] | None = Field(
+        default=None,
+        description="paper: 100 trials, 20 initial, 20 % random; lean: 40, 10 initial, 10 % random, races",
     )
     trials: Integer = Field(ge=1, le=1_000_000, description="search trials; or name a preset")
     initial: Integer = Field(
@@ -111,8 +116,16 @@ class Budget(Strict):
         default=None, description="multiple of the best runtime at which a trial is given up; absent: never"
     )
 
+    short_runs: Annotated[Number, Field(ge=0.01, le=0.9)] | None = Field(
+        default=None,
+        description="share of the workload that new configs run first, if it ranks them; absent: none",
+    )
+
     def mistakes(self) -> Iterator[tuple[Place, str]]:
-        """The initial design is part of the budget."""
+        """The initial design is part of the budget; races need whole runs."""
+        if self.race and self.short_runs is not None:
+            text = "cannot stand beside 'race': races are between whole runs; keep one of the two"
+            yield ("short_runs",), text
         if self.initial > self.trials:
             yield (
                 ("initial",),
@@ -123,7 +136,10 @@ class Budget(Strict):
 class Optimiser(Strict):
     """Who proposes."""
 
-    name: Literal["smac", "tpe", "random"] = Field(default="smac", description="smac, tpe or random")
+    name: Literal["smac", "portfolio", "tpe", "random"] = Field(
+        default="smac",
+        description="smac, portfolio (smac, a Gaussian process and tpe in turns), tpe or random",
+    )
 
 
 class Validation(Strict):
@@ -378,6 +394,13 @@ def _cross_file_mistakes(campaign: Campaign) -> Iterator[tuple[Place, str]]:
     for number, scenario in enumerate(campaign.scenarios):
         for place, text in _scenario_mistakes(campaign, scenario):
             yield ("scenarios", number, *place), text
+        if campaign.budget.short_runs is not None:
+            try:
+                shortened(campaign.workload(scenario.workload), campaign.budget.short_runs)
+            except CannotShorten as error:
+                yield ("budget", "short_runs"), str(error)
+            except InputError:
+                pass  # said above
         for entry, pages in zip([e for e in campaign.systems if e.system in known], sizes, strict=True):
             if scenario.page_size not in pages:
                 near_size = min(pages, key=lambda size: abs(size - scenario.page_size))

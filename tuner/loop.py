@@ -23,6 +23,7 @@ from tiertune.tuner.optimiser.racing import ROUNDS, Racing
 from tiertune.tuner.optimiser.warm import Remembered, WarmStart
 from tiertune.tuner.plan import CampaignPlan, PlannedCell
 from tiertune.tuner.search.constraint import broken
+from tiertune.tuner.search.fidelity import ShortRuns
 from tiertune.tuner.search.memory import nearest
 from tiertune.tuner.search.rules import PLAIN, SearchRules
 from tiertune.tuner.search.stopping import reason_to_stop
@@ -100,12 +101,23 @@ def observed(rows: Sequence[Row], complete: int, bench: Bench, job: Job) -> list
         known = row.trial.number < complete
         status, cost = (row.status, row.cost) if known else (Status.RUNNING, None)
         bound = bench.objective.cost(row.metrics) if status is Status.TIMEOUT else None
-        kept = status is not Status.OK or not broken(job.rules.constraints, row.metrics, default)
+        whole = status is Status.OK and row.trial.fidelity == 1.0
+        kept = not whole or not broken(job.rules.constraints, row.metrics, default)
         capped = status is Status.TIMEOUT and row.trial.cap is not None
         repeat = shared.get(row.trial.seed) if row.trial.origin == "race" else None
         config = row.trial.config
         observations.append(
-            Observation(row.trial.number, config, status, cost, bound, repeat, feasible=kept, capped=capped)
+            Observation(
+                row.trial.number,
+                config,
+                status,
+                cost,
+                bound,
+                repeat,
+                feasible=kept,
+                capped=capped,
+                fidelity=row.trial.fidelity,
+            )
         )
     return observations
 
@@ -128,7 +140,9 @@ def cap_s(job: Job, rows: Sequence[Row], complete: int) -> float | None:
     if job.rules.cap is None:
         return None
     known = [
-        row.metrics.get("runtime_s") for row in rows if row.trial.number < complete and row.cost is not None
+        row.metrics.get("runtime_s")
+        for row in rows
+        if row.trial.number < complete and row.cost is not None and row.trial.fidelity == 1.0
     ]
     best = min((value for value in known if value is not None), default=None)
     return None if best is None else best * job.rules.cap
@@ -167,7 +181,8 @@ def new_trial(job: Job, number: int, proposal: Proposal, cap: float | None = Non
         seed=seed,
         noise=noise,
         origin=origin,
-        cap=cap,
+        fidelity=proposal.fidelity,
+        cap=cap if proposal.fidelity == 1.0 else None,
     )
 
 
@@ -236,6 +251,8 @@ def equipped(plan: CampaignPlan, cell: PlannedCell, bench: Bench) -> Optimiser:
     optimiser, rules = plan.new_optimiser(cell), plan.rules
     if rules.memory != "off":
         optimiser = WarmStart(optimiser, memory_of(plan, cell, bench), rules.memory)
+    if rules.short_runs is not None:
+        optimiser = ShortRuns(optimiser, rules.short_runs)
     return Racing(optimiser) if rules.race else optimiser
 
 

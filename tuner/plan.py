@@ -125,7 +125,7 @@ def _decisive(campaign: Campaign) -> dict[str, Any]:
     found = campaign.model_dump(
         mode="json", include={"seed", "budget", "optimiser", "validation"}, exclude={"budget": {"preset"}}
     )
-    later = {"stop": None, "race": False, "cap": None}
+    later = {"stop": None, "race": False, "cap": None, "short_runs": None}
     found["budget"] = {k: v for k, v in found["budget"].items() if k not in later or v != later[k]}
     if campaign.searches > 1:
         found["searches"] = campaign.searches
@@ -142,6 +142,7 @@ def _rules(campaign: Campaign) -> SearchRules:
         stop=None if stop is None else StopRule(stop.patience, stop.gain),
         race=campaign.budget.race,
         cap=campaign.budget.cap,
+        short_runs=campaign.budget.short_runs,
         memory=campaign.memory,
         constraints=_constraints(campaign),
     )

@@ -95,7 +95,7 @@ class Watcher(ABC):
     def _note_value(self, event: Finished) -> None:
         cell = event.trial.cell
         self.pace.failed += event.value is None
-        if event.value is None or event.trial.purpose != "search":
+        if event.value is None or event.trial.purpose != "search" or event.trial.fidelity < 1.0:
             return
         if event.trial.origin == "default":
             self._default.setdefault(cell, event.value)

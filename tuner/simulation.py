@@ -15,6 +15,7 @@ from tiertune.adapters.registry import adapter_for
 from tiertune.files import InputError
 from tiertune.machines.definition import Machine, load_machine
 from tiertune.tuner.backend import NOTES, Backend, ConfigRejected, Notify, TrialTimeout
+from tiertune.tuner.search.fidelity import shortened
 from tiertune.tuner.sweep.row import engine_digest
 from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial, canonical
 from tiertune.units import fast_tier_bytes
@@ -50,6 +51,7 @@ class SimBackend(Backend):
         self._workload_of = workload_of
         self._machine_of = machine_of
         self._beds: dict[str, _Bed] = {}
+        self._short: dict[str, _Bed] = {}
         self._mutex = threading.Lock()
 
     def prepare(self, scenario: Scenario, notify: Notify) -> None:
@@ -75,7 +77,7 @@ class SimBackend(Backend):
         A trial whose simulated runtime passes its cap ends there as a timeout, as it would on a host; the
         engine computes it to its end all the same.
         """
-        bed = self._beds[trial.scenario.key]
+        bed = self._bed_of(trial)
         result = engine.run(bed.workload, self.request(trial, bed, timeline_points))
         if trial.cap is not None and result["metrics"]["runtime_s"] > trial.cap:
             sentence = (
@@ -85,6 +87,15 @@ class SimBackend(Backend):
         raw = canonical({"gauges": result["gauges"]}) if result.get("gauges") else None
         timeline = dict(result["timeline"]) if timeline_points else {}
         return Measurement(Status.OK, dict(result["metrics"]), timeline, raw=raw)
+
+    def _bed_of(self, trial: Trial) -> _Bed:
+        if trial.fidelity == 1.0:
+            return self._beds[trial.scenario.key]
+        with self._mutex:
+            key = f"{trial.scenario.key} x {trial.fidelity:g}"
+            if key not in self._short:
+                self._short[key] = self._bed(trial.scenario, lambda _: None, trial.fidelity)
+            return self._short[key]
 
     def request(self, trial: Trial, bed: _Bed, timeline_points: int) -> dict[str, Any]:
         """What the engine is asked to run."""
@@ -111,12 +122,14 @@ class SimBackend(Backend):
         versions = {"engine": engine.version(), "engine digest": engine_digest()[:16]}
         return {"backend": self.name, **versions, **notes}
 
-    def _bed(self, scenario: Scenario, notify: Notify) -> _Bed:
+    def _bed(self, scenario: Scenario, notify: Notify, share: float = 1.0) -> _Bed:
         from tiertune.tuner.campaign import fit_mistake
         from tiertune.workloads.profile import profile_for
 
         definition, machine = self._workload_of(scenario.workload), self._machine_of(scenario.machine)
         threads = scenario.threads or definition.threads
+        if share < 1.0:
+            definition = shortened(definition, share)
         try:
             workload = profile_for(
                 definition, machine, threads, self._profiles, notify, page_bytes=scenario.page_bytes

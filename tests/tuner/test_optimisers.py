@@ -11,6 +11,7 @@ from tests.contracts.optimiser import INITIAL, OptimiserContract, campaign
 from tests.tuner import surfaces
 from tiertune.tuner.optimiser.base import Observation, Settings
 from tiertune.tuner.optimiser.imputation import CRASH_FACTOR, TIMEOUT_FACTOR, told
+from tiertune.tuner.optimiser.portfolio import PortfolioOptimiser
 from tiertune.tuner.optimiser.random import RandomOptimiser
 from tiertune.tuner.optimiser.registry import OPTIMISERS, optimiser_class
 from tiertune.tuner.optimiser.smac import SmacOptimiser
@@ -20,6 +21,10 @@ from tiertune.tuner.trial import Status
 
 class TestSmac(OptimiserContract):
     optimiser = SmacOptimiser
+
+
+class TestPortfolio(OptimiserContract):
+    optimiser = PortfolioOptimiser
 
 
 class TestTpe(OptimiserContract):

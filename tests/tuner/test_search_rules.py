@@ -21,10 +21,12 @@ from tiertune.tuner.optimiser.racing import ROUNDS, SHARE, Racing, entries_of, i
 from tiertune.tuner.optimiser.random import RandomOptimiser
 from tiertune.tuner.optimiser.warm import GATE_CONFIGS, Remembered, WarmStart
 from tiertune.tuner.search.constraint import Constraint
+from tiertune.tuner.search.fidelity import CHECK, GROUP, CannotShorten, ShortRuns, agreement_of, shortened
 from tiertune.tuner.search.rules import SearchRules
 from tiertune.tuner.search.stopping import StopRule, noise_of, reason_to_stop
 from tiertune.tuner.trial import Config, Measurement, Status, Trial, canonical
 from tiertune.tuner.validation import best_rows
+from tiertune.workloads.definition import load_workload
 
 CELL = f"{SCENARIO.key}/toy-system"
 
@@ -402,3 +404,68 @@ def test_without_an_earlier_campaign_a_search_starts_cold(tmp_path: Path) -> Non
     configs = [[row.trial.config for row in rows_of(tmp_path / folder)] for folder in ("a", "b")]
     assert configs[0] == configs[1]
     assert RUNTIME.metric == "runtime_s"
+
+
+# --- short runs
+
+
+def short_campaign(agree: bool, trials: int = 60) -> list[Observation]:
+    """A search with short runs that rank configs as whole ones do, or the other way round."""
+    runs = ShortRuns(RandomOptimiser(surfaces.space(), Settings(2, 6)), 0.25)
+    history: list[Observation] = []
+    for number in range(trials):
+        proposal = runs.ask(number, history)
+        cost = math.log(surfaces.smooth(proposal.config))
+        if proposal.fidelity < 1.0:
+            cost = 0.8 * cost - 1.4 if agree else -cost
+        history.append(Observation(number, proposal.config, Status.OK, cost, fidelity=proposal.fidelity))
+    return history
+
+
+def test_short_runs_are_trusted_after_a_dozen_that_agree() -> None:
+    history = short_campaign(agree=True)
+    found = agreement_of(history)
+    assert found.trusted
+    assert found.pairs == CHECK
+    later = history[1 + 2 * CHECK :]
+    short = [o for o in later if o.fidelity < 1.0]
+    assert len(short) == pytest.approx(GROUP * (len(later) - len(short)), abs=GROUP)
+    # Of each group the best one ran whole.
+    for place, whole in enumerate(later):
+        if whole.fidelity == 1.0:
+            group = [o for o in later[max(0, place - GROUP) : place] if o.fidelity < 1.0]
+            best = min(group, key=lambda o: o.cost or 0.0)
+            assert whole.config == best.config
+
+
+def test_short_runs_that_rank_otherwise_are_refused() -> None:
+    history = short_campaign(agree=False)
+    found = agreement_of(history)
+    assert not found.trusted
+    assert found.rank is not None
+    assert found.rank < 0.0
+    assert "refused" in str(found)
+    assert all(o.fidelity == 1.0 for o in history[1 + 2 * CHECK :])
+
+
+def test_a_short_run_does_the_same_work_shorter() -> None:
+    streams = load_workload("seq-chase")
+    short = shortened(streams, 0.25)
+    assert short.sim.streams is not None
+    assert streams.sim.streams is not None
+    whole_ops = [g.ops for g in streams.sim.streams.blocks[0].phases[0].groups]
+    assert [g.ops for g in short.sim.streams.blocks[0].phases[0].groups] == [
+        0.25 * (ops or 0) for ops in whole_ops
+    ]
+    recorded = load_workload("bc-kron")
+    if recorded.sim.carry.runs == 1:
+        with pytest.raises(CannotShorten, match="repeats its recorded run 1 times"):
+            shortened(recorded, 0.25)
+    four = recorded.model_copy(
+        update={
+            "sim": recorded.sim.model_copy(
+                update={"carry": recorded.sim.carry.model_copy(update={"runs": 4})}
+            )
+        }
+    )
+    assert shortened(four, 0.25).sim.carry.runs == 1

@@ -1,1 +1,1 @@
-"""Who proposes configurations: SMAC, Optuna's TPE, and random search as their yardstick."""
+"""Who proposes configurations: SMAC, Optuna's TPE, both in turns, and random search as their yardstick."""

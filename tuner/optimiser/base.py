@@ -46,6 +46,7 @@ class Observation:
     repeat: int | None = None
     feasible: bool = True
     capped: bool = False
+    fidelity: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Proposal:
 
     `repeat` asks for the shared seed of that number: the config races others that ran on it. `gain` is by how
     much the model expects the config to be better than the best one, in natural log of the objective.
+    `fidelity` is the share of the workload that is run.
     """
 
     config: Config
@@ -61,6 +63,7 @@ class Proposal:
     reason: str
     repeat: int | None = None
     gain: float | None = None
+    fidelity: float = 1.0
 
 
 class Optimiser(ABC):

@@ -17,6 +17,7 @@ from tiertune.tuner.trial import Config, Status, canonical
 ROUNDS = 4  # shared seeds; who is ahead on all of them is the incumbent
 SHARE = 0.3  # of the trials after the initial design, at most
 LOST = 1.0  # standard errors behind on shared seeds
+CAUTION = 0.6
 
 
 @dataclass
@@ -65,8 +66,19 @@ class Racing(Optimiser):
         return self.inner.ask(number, merged(entries))
 
     def handed_over(self, history: Sequence[Observation]) -> int:
-        """The number of a trial of the config that is best by what is known so far."""
-        return incumbent(list(entries_of(history).values())).first
+        """The number of a trial of the config that is best by what is known so far.
+
+        That is the lowest mean with `CAUTION` standard errors on top, as few runs may be lucky ones.
+        """
+        entries = list(entries_of(history).values())
+        working = [entry for entry in entries if entry.works] or entries[:1]
+        noise = _noise(working)
+
+        def cautious(entry: Entry) -> tuple[float, int]:
+            mean = entry.mean if entry.costs else math.inf
+            return mean + CAUTION * noise / math.sqrt(max(1, len(entry.costs))), entry.first
+
+        return min(working, key=cautious).first
 
 
 def entries_of(history: Sequence[Observation]) -> dict[str, Entry]:
@@ -114,6 +126,14 @@ def incumbent(entries: Sequence[Entry]) -> Entry:
         return entries[0]
     most = max(len(entry.shared) for entry in working)
     return min((e for e in working if len(e.shared) == most), key=lambda e: (e.mean, e.first))
+
+
+def _noise(entries: Sequence[Entry]) -> float:
+    """Standard deviation of one run, pooled over configs that ran more than once; 0 where none did."""
+    repeated = [entry for entry in entries if len(entry.costs) > 1]
+    freedom = sum(len(entry.costs) - 1 for entry in repeated)
+    squares = sum((cost - entry.mean) ** 2 for entry in repeated for cost in entry.costs)
+    return math.sqrt(squares / freedom) if freedom else 0.0
 
 
 def _next_race(entries: Sequence[Entry]) -> tuple[Entry, int, str] | None:

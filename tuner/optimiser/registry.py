@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 OPTIMISERS = {
     "smac": "tiertune.tuner.optimiser.smac:SmacOptimiser",
+    "portfolio": "tiertune.tuner.optimiser.portfolio:PortfolioOptimiser",
     "tpe": "tiertune.tuner.optimiser.tpe:TpeOptimiser",
     "random": "tiertune.tuner.optimiser.random:RandomOptimiser",
 }

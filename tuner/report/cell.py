@@ -100,7 +100,8 @@ def search_trials(rows: Sequence[Row], objective: Objective) -> list[SearchTrial
     trials: list[SearchTrial] = []
     best: float | None = None
     for row in rows:
-        best = row.cost if best is None else best if row.cost is None else min(best, row.cost)
+        if row.cost is not None and row.trial.fidelity == 1.0:  # a short run is no measurement of the whole
+            best = row.cost if best is None else min(best, row.cost)
         trials.append(
             SearchTrial(
                 number=row.trial.number,

@@ -11,6 +11,7 @@ from tiertune.tuner.journal import Journal
 from tiertune.tuner.journal_claim import Claim
 from tiertune.tuner.report.cell import build_cell
 from tiertune.tuner.report.document import Cell, Fact, Report
+from tiertune.tuner.search.notes import search_notes
 from tiertune.tuner.trial import Objective, Scenario, Status
 from tiertune.tuner.validation import outcome, selection_ended
 
@@ -114,7 +115,8 @@ def _cell(
 ) -> Cell:
     first = journal.rows(key, "search", before=1)[0]
     metric = contents["workload"]["metric"]
-    notes = _notes(environments.get(first.environment or 0, {}), first.trial.scenario)
+    notes = search_notes(journal, claim, key)
+    notes += _notes(environments.get(first.environment or 0, {}), first.trial.scenario)
     return build_cell(
         journal,
         key,

@@ -13,12 +13,14 @@ Memory = Literal["off", "start", "gated"]
 
 @dataclass(frozen=True)
 class SearchRules:
-    """`cap` ends a trial at this multiple of the best runtime so far."""
+    """`cap` ends a trial at this multiple of the best runtime so far; `short_runs` is the share of the
+    workload that new configs run first."""
 
     stop: StopRule | None = None
     race: bool = False
     cap: float | None = None
     memory: Memory = "off"
+    short_runs: float | None = None
     constraints: tuple[Constraint, ...] = ()
 
 

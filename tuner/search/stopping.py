@@ -26,6 +26,7 @@ def reason_to_stop(
 
     Looks at complete trials only; a pure function, so that a resumed search ends at the same trial.
     """
+    history = [observation for observation in history if observation.fidelity == 1.0]
     entries = [entry for entry in entries_of(history).values() if entry.works]
     known = [entry for entry in entries if entry.first >= 0]
     complete = sum(observation.status.finished for observation in history)

@@ -20,10 +20,10 @@ from tests.bench.search.cells import HERE, Cell, cells
 from tiertune.tuner.trial import Config, canonical, derive_seed, plain_config
 
 FILE = HERE / "near_optima.json"
-DRAWS = 600
-STARTS = 4
-NEIGHBOURS = 32
-ROUNDS = 6
+DRAWS = 400
+STARTS = 3
+NEIGHBOURS = 24
+ROUNDS = 5
 
 
 def near_optima() -> dict[str, dict[str, Any]]:

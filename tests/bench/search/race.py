@@ -9,10 +9,12 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.bench.search.cells import Cell, cells
 from tiertune.tuner.optimiser.base import Observation
+from tiertune.tuner.optimiser.warm import Remembered
 from tiertune.tuner.trial import Status, canonical, derive_seed
 
 
@@ -39,7 +41,10 @@ def run(variant_name: str, cell: Cell, seed: int) -> Race:
     from tests.bench.search.variants import VARIANTS
 
     variant = VARIANTS[variant_name]
-    optimiser = cell.optimiser(variant.make, seed, variant.initial, variant.random_share)
+    make = variant.make
+    if variant.source is not None:
+        make = partial(variant.make, memory_of(run(variant.source, cell.neighbour(), seed)))
+    optimiser = cell.optimiser(make, seed, variant.initial, variant.random_share)
     history: list[Observation] = []
     truths: list[float] = []
     best: tuple[float, int] | None = None
@@ -48,8 +53,10 @@ def run(variant_name: str, cell: Cell, seed: int) -> Race:
         began = time.thread_time()
         proposal = optimiser.ask(number, history)
         asking_s += time.thread_time() - began
-        cost = cell.measured(proposal.config, derive_seed(seed, cell.name, number))
-        history.append(Observation(number, proposal.config, Status.OK, cost))
+        repeat = proposal.repeat
+        place = number if repeat is None else f"race {repeat}"
+        cost = cell.measured(proposal.config, derive_seed(seed, cell.name, place))
+        history.append(Observation(number, proposal.config, Status.OK, cost, repeat=repeat))
         handed = getattr(optimiser, "handed_over", None)
         at = handed(history) if handed else min(history, key=lambda o: (o.cost, o.number)).number
         if best is None or best[1] != at:
@@ -62,6 +69,21 @@ def run(variant_name: str, cell: Cell, seed: int) -> Race:
         variant_name, cell.name, seed, truths, cell.true(history[visited].config),
         asking_s / variant.trials, configs, costs,
     )  # fmt: skip
+
+
+def memory_of(race: Race) -> list[Remembered]:
+    """What a campaign would remember of a search: every config but the default, the best three ranked."""
+    found: dict[str, list[float]] = {}
+    for text, cost in zip(race.configs, race.costs, strict=True):
+        found.setdefault(text, []).append(cost)
+    default = race.costs[0]
+    means = {text: sum(costs) / len(costs) for text, costs in found.items() if text != race.configs[0]}
+    # As `best_rows` does; a campaign would also re-measure the best few, so this memory is the poorer one.
+    best = sorted(means, key=lambda text: means[text])[:3]
+    return [
+        Remembered(json.loads(text), mean - default, best.index(text) if text in best else None)
+        for text, mean in means.items()
+    ]
 
 
 def stored(path: Path) -> Iterator[Race]:

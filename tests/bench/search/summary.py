@@ -33,7 +33,7 @@ def curves(races: Sequence[Race]) -> dict[str, Curve]:
     stored = near_optima()
     best = {name: math.log(entry["runtime_s"]) for name, entry in stored.items()}
     for race in races:
-        best[race.cell] = min(best[race.cell], *race.truths)
+        best[race.cell] = min(best.get(race.cell, math.inf), *race.truths)
     made: dict[str, Curve] = {}
     for variant in dict.fromkeys(race.variant for race in races):
         mine = [race for race in races if race.variant == variant]
@@ -53,6 +53,14 @@ def trials_to_reach(curve: Curve, reference: Curve, at: int = REFERENCE_TRIALS) 
     goal = reference.median()[:, at - 1]
     reached = curve.median() <= goal[:, None] + 1e-9
     return np.where(reached.any(axis=1), reached.argmax(axis=1) + 1.0, np.inf)
+
+
+def interval(cells: np.ndarray, resamples: int = 2000) -> tuple[np.ndarray, np.ndarray]:
+    """95 % bootstrap interval of the median over cells, at each trial; `cells` has shape (cells, trials)."""
+    drawn = np.random.default_rng(0).integers(0, len(cells), (resamples, len(cells)))
+    medians = np.median(cells[drawn], axis=1)
+    low, high = np.quantile(medians, [0.025, 0.975], axis=0)
+    return low, high
 
 
 def print_summary(races: Sequence[Race]) -> None:

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
 from ConfigSpace import Configuration
 from smac import HyperparameterOptimizationFacade, Scenario
 from smac.initial_design import SobolInitialDesign
@@ -18,9 +17,11 @@ from smac.model.random_forest import RandomForest
 from smac.runhistory import TrialInfo, TrialValue
 
 from tiertune.tuner.optimiser.base import Observation, Optimiser, Proposal
+from tiertune.tuner.optimiser.portfolio import GaussianSmac, PortfolioOptimiser
+from tiertune.tuner.optimiser.racing import Racing
 from tiertune.tuner.optimiser.random import RandomOptimiser
-from tiertune.tuner.optimiser.smac import SmacOptimiser
 from tiertune.tuner.optimiser.tpe import TpeOptimiser
+from tiertune.tuner.optimiser.warm import Remembered, WarmStart
 
 
 class StudySmac(Optimiser):
@@ -90,45 +91,26 @@ class Variant:
     initial: int = 20
     random_share: float = 0.2
     trials: int = 100
-    warm: bool = False
+    source: str | None = None  # the variant that searched the neighbour before; for warm starts
 
 
-def _variants() -> list[Variant]:
-    return [
+def _racing(*arguments: Any) -> Optimiser:
+    return Racing(PortfolioOptimiser(*arguments))
+
+
+def _warm(memory: Sequence[Remembered], *arguments: Any, mode: Literal["start", "gated"]) -> Optimiser:
+    return Racing(WarmStart(PortfolioOptimiser(*arguments), memory, mode))
+
+
+VARIANTS = {
+    variant.name: variant
+    for variant in (
         Variant("random", "random search", RandomOptimiser),
         Variant("study", "SMAC as the tuning study set it", StudySmac),
-        Variant("before", "tiertune's SMAC before this benchmark", SmacOptimiser),
         Variant("tpe", "Optuna's TPE", TpeOptimiser, 10, 0.0),
-    ]
-
-
-VARIANTS = {variant.name: variant for variant in _variants()}
-_ = (np, Any, partial)
-
-from smac.model.abstract_model import AbstractModel  # noqa: E402
-
-from tiertune.tuner.optimiser.gaussian import GaussianProcess  # noqa: E402
-
-
-class Gp(SmacOptimiser):
-    def _make_model(self, seed: int) -> AbstractModel:
-        return GaussianProcess(self.space, seed)
-
-
-for v in [
-    Variant("gp", "gp 20/.2", Gp),
-    Variant("gp10", "gp 10/.05", Gp, 10, 0.05),
-    Variant("gp8-0", "gp 8/0", Gp, 8, 0.0),
-    Variant("rf10", "rf 10/.05", SmacOptimiser, 10, 0.05),
-]:
-    VARIANTS[v.name] = v
-
-from tiertune.tuner.optimiser.racing import Racing  # noqa: E402
-
-for v in [
-    Variant("gp10-40", "gp 10/.05", Gp, 10, 0.05, 40),
-    Variant("gpr-40", "gp 10/.05 racing", lambda *a: Racing(Gp(*a)), 10, 0.05, 40),
-    Variant("rf10-40", "rf 10/.05", SmacOptimiser, 10, 0.05, 40),
-    Variant("rfr-40", "rf 10/.05 racing", lambda *a: Racing(SmacOptimiser(*a)), 10, 0.05, 40),
-]:
-    VARIANTS[v.name] = v
+        Variant("gp", "a Gaussian process in SMAC", GaussianSmac, 10, 0.05, 40),
+        Variant("default", "tiertune: portfolio, races", _racing, 10, 0.1, 40),
+        Variant("warm", "tiertune, warm start", partial(_warm, mode="start"), 6, 0.1, 20, "default"),
+        Variant("gated", "tiertune, gated warm start", partial(_warm, mode="gated"), 6, 0.1, 20, "default"),
+    )
+}
