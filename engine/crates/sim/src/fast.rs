@@ -53,6 +53,7 @@ pub fn run(
 
 use copies::FastCopies;
 use counting::Spent;
+use faults::FaultCosts;
 use waits::Waits;
 
 struct Fast<'w> {
@@ -70,6 +71,7 @@ struct Fast<'w> {
     /// Pages with a kept frame, whose first write is reported.
     writes: Watch<'w>,
     faults: Vec<Fault>,
+    fault_costs: FaultCosts,
     copies_rng: CounterRng,
     waits: Waits,
     /// The chance that no thread waits for each tier, in this slice.
@@ -157,6 +159,7 @@ impl<'w> Fast<'w> {
             copies_rng: CounterRng::new(driver.key, &[domain::COPIES]),
             waits: Waits::new(workload.max_threads),
             faults: Vec::new(),
+            fault_costs: FaultCosts::default(),
             idle: vec![1.0; request.machine.tiers.len()],
             busy_cores: driver.overheads.busy_cores,
             driver,
@@ -517,6 +520,9 @@ impl<'w> Fast<'w> {
                 let thread_ns = progress.left[g] * progress.op_ns[g] + progress.debt_ns[g];
                 dt = dt.min((thread_ns / (f64::from(group.threads) * share)).ceil() as u64);
             }
+            if progress.left[g] > 0.0 {
+                dt = dt.min(self.affordable_ns(phase, g, progress).ceil() as u64);
+            }
         }
         dt.max(1)
     }
@@ -672,7 +678,9 @@ impl<'w> Fast<'w> {
             fault_stall_ns: 0.0,
         };
         self.driver.migrate(until, &mut copies, stretch);
-        self.driver.metrics.fault_stall_s += copies.fault_stall_ns / 1e9;
+        let fault_stall_ns = copies.fault_stall_ns;
+        self.fault_costs.more(fault_stall_ns);
+        self.driver.metrics.fault_stall_s += fault_stall_ns / 1e9;
     }
 }
 

@@ -58,6 +58,11 @@ pub struct Watch<'w> {
     queues: Vec<BinaryHeap<Due>>,
     ops: Vec<f64>,
     count: u64,
+    /// Guarded pages by piece and by object.
+    in_piece: Vec<u32>,
+    in_object: Vec<u32>,
+    /// By group: guarded pages that an operation touches at random, each counted as if it were the first touch.
+    touched_per_op: Vec<f64>,
     rng: CounterRng,
 }
 
@@ -92,6 +97,9 @@ impl<'w> Watch<'w> {
             queues: Vec::new(),
             ops: Vec::new(),
             count: 0,
+            in_piece: Vec::new(),
+            in_object: vec![0; workload.objects.len()],
+            touched_per_op: Vec::new(),
             rng,
         }
     }
@@ -112,18 +120,16 @@ impl<'w> Watch<'w> {
             self.armed_at_us = vec![0; pages];
             self.lists = vec![Vec::new(); pieces];
             self.version = vec![0; pieces];
+            self.in_piece = vec![0; pieces];
         }
         if bit(&self.armed, page) {
             return;
         }
         set_bit(&mut self.armed, page, true);
-        self.count += 1;
         self.armed_at_us[page as usize] = (now / 1000) as u32;
+        let piece = self.counts(page, true);
         if !bit(&self.listed, page) {
             set_bit(&mut self.listed, page, true);
-            let objects = &self.workload.objects;
-            let object = objects.partition_point(|o| o.first_page <= page) - 1;
-            let piece = self.first_piece[object] + objects[object].piece_of(page);
             self.lists[piece].push(page);
             if self.grown.last() != Some(&(piece as u32)) {
                 self.grown.push(piece as u32);
@@ -135,8 +141,56 @@ impl<'w> Watch<'w> {
     pub fn disarm(&mut self, page: Page) {
         if self.count > 0 && bit(&self.armed, page) {
             set_bit(&mut self.armed, page, false);
-            self.count -= 1;
+            self.counts(page, false);
         }
+    }
+
+    /// Keeps count of a page that is guarded or no longer; the piece that it is in.
+    fn counts(&mut self, page: Page, guarded: bool) -> usize {
+        let objects = &self.workload.objects;
+        let object = objects.partition_point(|o| o.first_page <= page) - 1;
+        let piece = self.first_piece[object] + objects[object].piece_of(page);
+        if guarded {
+            self.count += 1;
+            self.in_piece[piece] += 1;
+            self.in_object[object] += 1;
+        } else {
+            self.count -= 1;
+            self.in_piece[piece] -= 1;
+            self.in_object[object] -= 1;
+        }
+        if let Some(phase) = self.phase {
+            for g in 0..phase.groups.len() {
+                let rate = self.rate(phase, g, object, piece);
+                let touched = &mut self.touched_per_op[g];
+                *touched = if guarded {
+                    *touched + rate
+                } else {
+                    (*touched - rate).max(0.0)
+                };
+            }
+        }
+        piece
+    }
+
+    /// How many guarded pages an operation of group `g` touches, at most: later touches of a page count as the first.
+    #[must_use]
+    pub fn expected_per_op(&self, g: usize) -> f64 {
+        let Some(phase) = self.phase.filter(|_| self.count > 0) else {
+            return 0.0;
+        };
+        let streams = &phase.streams[phase.groups[g].streams.clone()];
+        let swept = streams
+            .iter()
+            .filter(|s| matches!(s.popularity, Popularity::Sweep))
+            .map(|s| {
+                let visits = match self.noticed {
+                    Noticed::Visits => s.visits_per_op,
+                    Noticed::Writes => s.writes_per_op.min(s.visits_per_op),
+                };
+                visits * f64::from(self.in_object[s.object]) / f64::from(self.workload.objects[s.object].pages)
+            });
+        self.touched_per_op[g] + swept.sum::<f64>()
     }
 
     /// Takes the guards off pages.
@@ -150,6 +204,13 @@ impl<'w> Watch<'w> {
         self.ops = vec![0.0; phase.groups.len()];
         self.queues = vec![BinaryHeap::new(); phase.groups.len()];
         self.grown.clear();
+        self.touched_per_op = vec![0.0; phase.groups.len()];
+        for piece in (0..self.in_piece.len()).filter(|piece| self.in_piece[*piece] > 0) {
+            let object = self.first_piece.partition_point(|first| *first <= piece) - 1;
+            for g in 0..phase.groups.len() {
+                self.touched_per_op[g] += f64::from(self.in_piece[piece]) * self.rate(phase, g, object, piece);
+            }
+        }
         for piece in 0..self.lists.len() {
             if !self.lists[piece].is_empty() {
                 self.schedule(piece, 0..phase.groups.len());

@@ -8,6 +8,38 @@ use crate::workload::{Phase, Popularity};
 
 use super::{Fast, Progress};
 
+/// Faults after which earlier ones count half.
+const REMEMBERED: f64 = 1e4;
+
+/// What a fault has cost its thread lately, all told.
+#[derive(Debug, Default)]
+pub(super) struct FaultCosts {
+    faults: f64,
+    ns: f64,
+}
+
+impl FaultCosts {
+    /// A fault that cost `ns` by itself.
+    fn add(&mut self, ns: f64) {
+        self.faults += 1.0;
+        self.ns += ns;
+        if self.faults > REMEMBERED {
+            self.faults /= 2.0;
+            self.ns /= 2.0;
+        }
+    }
+
+    /// What faults counted before cost beside that.
+    pub fn more(&mut self, ns: f64) {
+        self.ns += ns;
+    }
+
+    /// The mean.
+    pub fn mean_ns(&self) -> f64 {
+        if self.faults > 0.0 { self.ns / self.faults } else { 0.0 }
+    }
+}
+
 impl Fast<'_> {
     /// Sets the guards that the policy has asked for; says whether pages have moved since the last call.
     pub(super) fn take_guards(&mut self) -> bool {
@@ -40,6 +72,15 @@ impl Fast<'_> {
                 progress.debt_ns[g] += owed * f64::from(phase.groups[g].threads) / threads;
             }
         }
+    }
+
+    /// How long group `g` may go on before its faults have cost its threads a slice: it is to stand still at the pages
+    /// that it touches, not to touch all pages first and then to stand still.
+    pub(super) fn affordable_ns(&self, phase: &Phase, g: usize, progress: &Progress) -> f64 {
+        let faults_per_op = self.hints.expected_per_op(g) + self.writes.expected_per_op(g);
+        let cost_per_ns = progress.rate[g] * faults_per_op * self.fault_costs.mean_ns();
+        let threads = f64::from(phase.groups[g].threads);
+        threads * self.request.slice_ns as f64 / cost_per_ns
     }
 
     /// The faults that group `g` takes in `ops` operations of a slice.
@@ -76,6 +117,7 @@ impl Fast<'_> {
                 // Whichever thread comes first; all alike.
                 let thread = threads.start as u64 + self.copies_rng.below(threads.len() as u64);
                 progress.debt_ns[g] += self.machine.hint_fault_ns;
+                self.fault_costs.add(self.machine.hint_fault_ns);
                 self.driver.metrics.fault_stall_s += self.machine.hint_fault_ns / 1e9;
                 self.faults.push(Fault {
                     page: touch.page,
