@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::hot_threshold::{HotThreshold, Judgement, Selection};
 use crate::kernel_migration;
 use crate::knob::{Config, KnobError};
-use crate::numa_balancing::NumaBalancing;
+use crate::numa_balancing::{NumaBalancing, Statistics};
 use crate::numa_scan::ScanPace;
 use crate::registry::{PAGE_2M, PAGE_4K, System};
 use crate::watermarks::{WATERMARK_SCALE_FACTOR, Watermarks};
@@ -96,9 +96,11 @@ impl Autonuma {
             })
         });
         let mut balancing = NumaBalancing::new(pace, topology, marks, marks.promo);
-        if hot.is_none() {
+        if hot.is_some() {
+            balancing = balancing.counting(Statistics::Promotions, topology);
+        } else {
             balancing.scan.mark_all_tiers();
-            balancing = balancing.adapting(topology).without_demotion();
+            balancing = balancing.counting(Statistics::AllFaults, topology).without_demotion();
         }
         let free_enough_pages = topology.pages_in((FREE_ENOUGH_BYTES * config.footprint_scale) as u64);
         Self {
@@ -127,7 +129,7 @@ impl Autonuma {
         if self.balancing.has_room_above(self.balancing.marks.high, cx) {
             self.balancing.promote(fault, cx);
         } else {
-            self.balancing.refused();
+            self.balancing.refused_in(fault);
             self.balancing.wake_kswapd(cx);
         }
     }
@@ -161,7 +163,6 @@ impl Policy for Autonuma {
         for fault in faults.iter().filter(|fault| fault.kind == FaultKind::Hint) {
             self.on_hint_fault(fault, cx);
         }
-        self.balancing.handled_faults();
         self.balancing.set_wake(cx);
     }
 

@@ -43,6 +43,7 @@ pub mod random;
 pub mod random_exchange;
 pub mod rate_limit;
 pub mod registry;
+pub mod scan_period;
 pub mod signal;
 pub mod soar;
 pub mod static_split;

@@ -8,8 +8,12 @@
 //!
 //! What is surprising:
 //!
-//! - the scan period has nothing to do with `scan_period_min_ms` from 2.5 GiB on: 2560 MB/s are scanned, always,
-//!   as nothing adapts in this mode; `scan_period_ratio` (the maximum) only sets how often the threshold is adjusted;
+//! - the shortest scan period has nothing to do with `scan_period_min_ms` from 2.5 GiB on: 2560 MB/s are scanned then;
+//! - it does not stay the shortest. In 5.18 one promotion without room, and a thread's period doubles after every pass; from
+//!   6.1 on promotions themselves count as faults that are neither shared nor local, which has the same effect
+//!   ([`ScanPeriods`](crate::scan_period::ScanPeriods)). So it ends at `scan_period_ratio` times the shortest, and
+//!   promotions at a small fraction of their first rate, unless the patched kernel leaves faults uncounted
+//!   (`adapts_scan_period` false, as Colloid's does);
 //! - the rate limit counts candidates, whether or not they find room, and by default (64 GiB/s) limits nothing;
 //! - with no limit in force the threshold only ever grows, to twice its default;
 //! - colder pages than that are promoted as well when marking and touch happen to be close.
@@ -23,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::hot_threshold::{HotThreshold, Judgement, Selection};
 use crate::kernel_migration;
 use crate::knob::{Config, KnobError};
-use crate::numa_balancing::NumaBalancing;
+use crate::numa_balancing::{NumaBalancing, Statistics};
 use crate::numa_scan::ScanPace;
 use crate::registry::{PAGE_2M, PAGE_4K, System};
 use crate::watermarks::Watermarks;
@@ -41,9 +45,8 @@ crate::knobs! {
         /// Shortest scan period, for a process of one scan_size_mb; it is divided by the number of those
         scan_period_min_ms: u32 = 1000, int(20, 20_000, log), unit "ms", special [], tuned, live,
             source "Linux kernel/sched/fair.c (debugfs sched/numa_balancing); range ours";
-        /// scan_period_max_ms, after which the threshold is adjusted, over scan_period_min_ms
-        scan_period_ratio: u32 = 60, int(1, 1000, log), unit "", special [], tuned, live,
-            when "generation" = "v6.1", source "scan_period_max_ms 60000; a ratio so that it cannot fall below the minimum";
+        /// Longest scan period, after which the threshold is adjusted as well, over the shortest
+        scan_period_ratio: u32 = 60, int(1, 1000, log), unit "", special [], tuned, live, source "scan_period_max_ms 60000; a ratio so that it cannot fall below the minimum";
         /// Memory marked per scan
         scan_size_mb: u32 = 256, int(16, 8192, log), unit "MB", special [], tuned, live,
             source "Linux kernel/sched/fair.c (debugfs sched/numa_balancing); range ours";
@@ -67,6 +70,9 @@ crate::knobs! {
             when "generation" = "v6.1", source "Linux NUMA_MIGRATION_ADJUST_STEPS; range ours";
         /// Whether a fault that finds no room wakes kswapd even if it failed 16 times before
         reset_kswapd_failures: bool = false, bool, unit "", special [], fixed, live, source "patch of the Alto artifact";
+        /// Whether faults make the scan period longer; the kernel of Colloid's artifact leaves that out
+        adapts_scan_period: bool = true, bool, unit "", special [], fixed, rebuild,
+            source "Linux kernel/sched/fair.c (task_numa_fault); false in Colloid's artifact (Linux 6.3)";
         /// Time before the first scan
         scan_delay_ms: u32 = 1000, int(0, 10_000), unit "ms", special [], fixed, live,
             source "Linux kernel/sched/fair.c (debugfs sched/numa_balancing); range ours";
@@ -111,6 +117,15 @@ impl Nbt {
         let free_bytes = scaled(u64::from(config.free_enough_mib) << 20, scale);
         let free_share = f64::from(topology.capacity_pages[0]) * config.free_enough_share;
         let mut balancing = NumaBalancing::new(pace, topology, marks, marks.promo);
+        if config.adapts_scan_period {
+            balancing = balancing.counting(
+                match hot {
+                    Some(_) => Statistics::Promotions,
+                    None => Statistics::AllFaults,
+                },
+                topology,
+            );
+        }
         if !config.demotion_enabled {
             balancing = balancing.without_demotion();
         }
@@ -143,7 +158,7 @@ impl Nbt {
             self.balancing.promote(fault, cx);
             return;
         }
-        self.balancing.refused();
+        self.balancing.refused_in(fault);
         if self.config.reset_kswapd_failures {
             self.balancing.kswapd.forget_failures();
         }
@@ -174,8 +189,14 @@ impl Policy for Nbt {
         let gate = taken == Takeover::Gate;
         if gate {
             self.balancing.scan.mark_all_tiers();
+            // Colloid's kernel leaves fault statistics out, as both tiers' pages fault for its sake.
+            self.balancing.stop_counting();
         }
         gate
+    }
+
+    fn idle_knobs(&self) -> &'static [&'static str] {
+        &["adapts_scan_period"]
     }
 
     /// In 5.18 every page that faults is taken for hot.

@@ -408,7 +408,6 @@ impl Policy for Nomad {
             }
         }
         cx.spend_in_application(f64::from(looked_at) * LOOK_NS);
-        self.tpp.balancing.handled_faults();
         self.rest(cx);
     }
 

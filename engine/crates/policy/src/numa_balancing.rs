@@ -10,9 +10,10 @@ use std::ops::Range;
 
 use crate::kswapd::Kswapd;
 use crate::lru::Lru;
-use crate::numa_scan::{FaultStatistics, NumaScan, ScanPace, runs_by_tier};
+use crate::numa_scan::{NumaScan, ScanPace, runs_by_tier};
+use crate::scan_period::Counted;
 use crate::watermarks::Watermarks;
-use crate::{Context, Extent, Fault, Gauge, Migrated, Nanos, Outcome, Page, Placement, Tier, Topology};
+use crate::{Context, Extent, Fault, Gauge, How, Migrated, Nanos, Outcome, Page, Placement, Tier, Topology};
 
 /// A page that has changed tiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +22,18 @@ pub enum Arrival {
     Promoted(Page),
     /// It went down.
     Demoted(Page),
+}
+
+/// Which hint faults count for the scan period of their thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Statistics {
+    /// None: it stays the shortest.
+    Off,
+    /// All, and promotions that fail (Linux before 6.1).
+    AllFaults,
+    /// Those that are to promote their page; all count as private, as the slow page's note of its last thread holds the
+    /// time of its mark instead (tiering mode from Linux 6.1 on).
+    Promotions,
 }
 
 /// Scanner, lists and kswapd of one process.
@@ -42,8 +55,7 @@ pub struct NumaBalancing {
     placed: Vec<Range<Page>>,
     /// The thread that took the last fault on each page, plus 1; empty when nobody asks.
     last_thread: Vec<u16>,
-    faults: FaultStatistics,
-    adapted_at_pass: u64,
+    statistics: Statistics,
     /// Promotions asked for in this call, which the driver has not begun yet.
     asked: u32,
     promotions: u64,
@@ -64,8 +76,7 @@ impl NumaBalancing {
             demotes: true,
             placed: Vec::new(),
             last_thread: Vec::new(),
-            faults: FaultStatistics::default(),
-            adapted_at_pass: 0,
+            statistics: Statistics::Off,
             asked: 0,
             promotions: 0,
             no_room: 0,
@@ -87,11 +98,23 @@ impl NumaBalancing {
         self
     }
 
-    /// The scan period adapts to what faults say (normal mode).
+    /// The scan period adapts to what these faults say.
     #[must_use]
-    pub fn adapting(mut self, topology: &Topology) -> Self {
-        self.last_thread = vec![0; topology.pages as usize];
+    pub fn counting(mut self, statistics: Statistics, topology: &Topology) -> Self {
+        self.statistics = statistics;
+        let remembered = if statistics == Statistics::AllFaults {
+            topology.pages
+        } else {
+            0
+        };
+        self.last_thread = vec![0; remembered as usize];
         self
+    }
+
+    /// From now on faults count for nothing.
+    pub fn stop_counting(&mut self) {
+        self.statistics = Statistics::Off;
+        self.last_thread = Vec::new();
     }
 
     /// A new extent; its pages are looked up once the driver has placed them.
@@ -144,21 +167,16 @@ impl NumaBalancing {
     /// Takes note of a hint fault.
     pub fn faulted(&mut self, fault: &Fault) {
         self.scan.faulted(fault.page);
-        if let Some(last) = self.last_thread.get_mut(fault.page as usize) {
+        self.scan.seen(fault.thread);
+        if self.statistics == Statistics::AllFaults {
             let thread = (fault.thread % u32::from(u16::MAX)) as u16 + 1;
-            let private = *last == 0 || *last == thread;
-            *last = thread;
-            let counts = &mut self.faults;
-            *(if private {
-                &mut counts.private
-            } else {
-                &mut counts.shared
-            }) += 1;
-            *(if fault.tier == 0 {
-                &mut counts.local
-            } else {
-                &mut counts.remote
-            }) += 1;
+            let last = std::mem::replace(&mut self.last_thread[fault.page as usize], thread);
+            let counted = Counted {
+                local: fault.tier == 0,
+                shared: last != 0 && last != thread,
+            };
+            let last = (last != 0).then(|| u32::from(last) - 1);
+            self.scan.count(fault.thread, counted, last, fault.at);
         }
     }
 
@@ -171,6 +189,13 @@ impl NumaBalancing {
     /// The faulting thread is to promote the page.
     pub fn promote(&mut self, fault: &Fault, cx: &mut Context<'_>) {
         self.asked += 1;
+        if self.statistics == Statistics::Promotions {
+            let counted = Counted {
+                local: false,
+                shared: false,
+            };
+            self.scan.count(fault.thread, counted, None, fault.at);
+        }
         cx.migrate_in_fault(fault, 0);
     }
 
@@ -182,14 +207,17 @@ impl NumaBalancing {
     /// A promotion was wanted, and there was no room.
     pub fn refused(&mut self) {
         self.no_room += 1;
-        self.faults.failed += 1;
     }
 
-    /// All faults of a call are handled: after a pass of the scanner its period adapts.
-    pub fn handled_faults(&mut self) {
-        if !self.last_thread.is_empty() && self.adapted_at_pass != self.scan.passes() {
-            self.adapted_at_pass = self.scan.passes();
-            self.scan.adapt(&std::mem::take(&mut self.faults));
+    /// The same for a promotion that the faulting thread was to do.
+    pub fn refused_in(&mut self, fault: &Fault) {
+        self.refused();
+        self.failed_in(fault.thread);
+    }
+
+    fn failed_in(&mut self, thread: u32) {
+        if self.statistics == Statistics::AllFaults {
+            self.scan.failed(thread);
         }
     }
 
@@ -202,7 +230,9 @@ impl NumaBalancing {
             let demotion = self.kswapd.ended(migrated, &self.lru);
             if migrated.outcome == Outcome::NoSpace {
                 self.failed_moves += 1;
-                self.faults.failed += u64::from(request.to == 0);
+                if let (How::InFault { thread }, 0) = (request.how, request.to) {
+                    self.failed_in(thread);
+                }
             }
             if done {
                 self.scan.moved(request.range(), request.to);

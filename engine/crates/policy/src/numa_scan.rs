@@ -6,12 +6,10 @@
 //! nobody has touched it, does not count, but at most eight times the size is walked a period
 //! (kernel/sched/fair.c, `task_numa_work`). So memory that rests is passed over up to eight times faster.
 //!
-//! The period is `scan_period_min_ms` for the *whole* process: divided by the number of windows in
+//! The shortest period is `scan_period_min_ms` for the *whole* process: divided by the number of windows in
 //! its memory, but never so short that more than 2560 MB/s would be scanned. From 2.5 GiB on the defaults
-//! mean 256 MB every 100 ms and a pass takes the memory's size over 2.56 GB/s. Where faults of fast memory are recorded
-//! too (normal mode) the period adapts between its bounds ([`NumaScan::adapt`]); in tiering mode it does not.
-//! After a scan the task runs 32 times as long before the next one, which caps the cost at 3 %; with several
-//! threads the kernel's cap is per thread, here it is as for one.
+//! mean 256 MB every 100 ms and a pass takes the memory's size over 2.56 GB/s. Where faults are counted the
+//! periods of the threads adapt between that and the longest ([`ScanPeriods`]).
 //!
 //! Pages in 2 MiB are marked by one entry each. The order in addresses is that of page numbers.
 
@@ -19,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 use crate::page_bits::{PageBits, runs, words};
+use crate::scan_period::{Bounds, Counted, ScanPeriods};
 use crate::{Context, Nanos, Page, PageMap, Tier, Topology};
 
 /// Marking a page-table entry inaccessible: 30 to 60 ns.
@@ -31,11 +30,6 @@ const FLUSH_NS: f64 = 10_000.0;
 const MOST_MB_PER_S: u64 = 2560;
 /// At most so many times the window is walked for what is left to mark.
 const WALK_FACTOR: u32 = 8;
-/// A task runs at least so many times as long as it scanned before it scans again.
-const SELF_LIMIT: f64 = 32.0;
-/// The period adapts in tenths, and scans slow down from seven tenths of good faults on.
-const PERIOD_SLOTS: u64 = 10;
-const PERIOD_THRESHOLD: u64 = 7;
 
 /// The knobs of the scanner, as every system that has it declares them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,21 +44,6 @@ pub struct ScanPace {
     pub size_mb: u32,
     /// What that is multiplied by, for workloads smaller than the original ones; 1 for none.
     pub footprint_scale: f64,
-}
-
-/// What faults said since the period was adapted last.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FaultStatistics {
-    /// On pages of fast memory, where the threads run.
-    pub local: u64,
-    /// On pages of slow memory.
-    pub remote: u64,
-    /// By the thread that also took the fault before, or the first on a page.
-    pub private: u64,
-    /// By another thread than the one before.
-    pub shared: u64,
-    /// Promotions that failed.
-    pub failed: u64,
 }
 
 /// Where a scanner is, and which pages it has marked.
@@ -82,9 +61,7 @@ pub struct NumaScan {
     cursor: Page,
     /// One more than the last page that ever existed.
     end: Page,
-    next_at: Nanos,
-    /// Above the shortest one when it has adapted.
-    period_ms: u64,
+    periods: ScanPeriods,
     passes: u64,
     armed_pages: u64,
     scan_ns: f64,
@@ -98,7 +75,7 @@ impl NumaScan {
         let window_bytes = (u64::from(pace.size_mb) << 20) as f64 * pace.footprint_scale;
         let window_pages = topology.pages_in(window_bytes as u64).max(1);
         Self {
-            next_at: Nanos::from(pace.delay_ms) * 1_000_000,
+            periods: ScanPeriods::new(Nanos::from(pace.delay_ms) * 1_000_000),
             pace,
             window_pages,
             all_tiers,
@@ -109,7 +86,6 @@ impl NumaScan {
             present_pages: 0,
             cursor: 0,
             end: 0,
-            period_ms: 0,
             passes: 0,
             armed_pages: 0,
             scan_ns: 0.0,
@@ -162,7 +138,7 @@ impl NumaScan {
     /// When the next scan is due.
     #[must_use]
     pub fn next_at(&self) -> Nanos {
-        self.next_at
+        self.periods.next_at(self.bounds())
     }
 
     /// How often it has come to the end of memory.
@@ -194,59 +170,48 @@ impl NumaScan {
         self.present_pages.div_ceil(u64::from(self.window_pages)).max(1)
     }
 
-    /// The shortest period now, in the kernel's whole milliseconds.
+    /// The shortest and the longest period now, in the kernel's whole milliseconds.
     #[must_use]
-    pub fn shortest_period_ms(&self) -> u64 {
+    pub fn bounds(&self) -> Bounds {
         let floor = 1000 / (MOST_MB_PER_S / u64::from(self.pace.size_mb)).max(1);
-        floor.max(u64::from(self.pace.period_min_ms) / self.windows())
+        let shortest_ms = floor.max(u64::from(self.pace.period_min_ms) / self.windows());
+        let longest_ms = u64::from(self.pace.period_max_ms) / self.windows();
+        Bounds {
+            shortest_ms,
+            longest_ms: longest_ms.max(shortest_ms),
+        }
     }
 
-    fn longest_period_ms(&self) -> u64 {
-        let longest = u64::from(self.pace.period_max_ms) / self.windows();
-        longest.max(self.shortest_period_ms())
-    }
-
-    /// The period that applies.
+    /// The shortest period of a thread.
     #[must_use]
     pub fn period_ms(&self) -> u64 {
-        self.period_ms
-            .max(self.shortest_period_ms())
-            .min(self.longest_period_ms())
+        self.periods.period_ms(self.bounds())
     }
 
-    /// Adapts the period to what faults said during a pass, as `update_task_scan_period` does: twice
-    /// as long when nothing shared or local came or promotions failed; longer when seven tenths of
-    /// the faults were private or local; shorter otherwise.
-    pub fn adapt(&mut self, faults: &FaultStatistics) {
-        let period = self.period_ms();
-        let slot = period.div_ceil(PERIOD_SLOTS);
-        let tenths = |part: u64, rest: u64| part * PERIOD_SLOTS / (part + rest).max(1);
-        self.period_ms = if faults.local + faults.shared == 0 || faults.failed > 0 {
-            2 * period
-        } else {
-            let local = tenths(faults.local, faults.remote);
-            let private = tenths(faults.private, faults.shared);
-            let slower = |ratio: u64| period + (ratio - PERIOD_THRESHOLD).max(1) * slot;
-            if private >= PERIOD_THRESHOLD {
-                slower(private)
-            } else if local >= PERIOD_THRESHOLD {
-                slower(local)
-            } else {
-                period.saturating_sub((PERIOD_THRESHOLD - local.max(private)) * slot)
-            }
-        };
-        self.period_ms = self.period_ms();
+    /// A thread took a hint fault, whether or not it is counted.
+    pub fn seen(&mut self, thread: u32) {
+        self.periods.faulted(thread);
+    }
+
+    /// The fault of a thread that was [seen](Self::seen) counts for its period; `last` took the one before on the page.
+    pub fn count(&mut self, thread: u32, fault: Counted, last: Option<u32>, now: Nanos) {
+        let bounds = self.bounds();
+        self.periods.count(thread, fault, last, self.passes, bounds, now);
+    }
+
+    /// A promotion by a thread failed, which counts for its period.
+    pub fn failed(&mut self, thread: u32) {
+        self.periods.failed(thread);
     }
 
     /// Scans if it is time to; whether it did.
     pub fn scan_if_due(&mut self, cx: &mut Context<'_>) -> bool {
-        let due = cx.now >= self.next_at;
+        let due = cx.now >= self.next_at();
         if due {
             let spent_ns = self.scan(cx);
             self.scan_ns += spent_ns;
             cx.spend_in_application(spent_ns);
-            let period_ns = (self.period_ms().max(1) * 1_000_000) as f64;
-            self.next_at = cx.now + period_ns.max(SELF_LIMIT * spent_ns) as Nanos;
+            self.periods.scanned(self.bounds(), cx.now, spent_ns);
         }
         due
     }

@@ -311,8 +311,7 @@ pub trait Policy: Send {
         false
     }
 
-    /// Knobs that decide nothing any more once another policy places its pages
-    /// ([`Takeover::Placement`]); a composition does not have them.
+    /// Knobs that decide nothing any more once another policy has [taken over](Takeover); a composition does not have them.
     fn idle_knobs(&self) -> &'static [&'static str] {
         &[]
     }

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel_migration;
 use crate::knob::{Config, KnobError};
-use crate::numa_balancing::{Arrival, NumaBalancing};
+use crate::numa_balancing::{Arrival, NumaBalancing, Statistics};
 use crate::numa_scan::ScanPace;
 use crate::registry::{PAGE_2M, PAGE_4K, System};
 use crate::watermarks::{WATERMARK_SCALE_FACTOR, Watermarks};
@@ -103,7 +103,7 @@ impl Tpp {
             .kswapd
             .retry_after_ns(Nanos::from(config.kswapd_retry_ms) * 1_000_000);
         if config.numa_balancing_mode == 3 {
-            balancing = balancing.adapting(topology);
+            balancing = balancing.counting(Statistics::AllFaults, topology);
         }
         if !config.demotion_enabled {
             balancing = balancing.without_demotion();
@@ -145,7 +145,7 @@ impl Tpp {
         if self.balancing.has_room_above(self.balancing.marks.high, cx) {
             self.balancing.promote(fault, cx);
         } else {
-            self.balancing.refused();
+            self.balancing.refused_in(fault);
         }
         if !self.balancing.has_room_above(self.demote_mark, cx) {
             self.balancing.wake_kswapd(cx);
@@ -202,7 +202,6 @@ impl Policy for Tpp {
         for fault in faults.iter().filter(|fault| fault.kind == FaultKind::Hint) {
             self.on_hint_fault(fault, cx);
         }
-        self.balancing.handled_faults();
         self.balancing.set_wake(cx);
     }
 

@@ -80,10 +80,7 @@ pub(super) fn around(host: &Composed) -> Vec<Knob> {
     knobs
 }
 
-/// Knobs of `host` that are about placing pages, once that is done for it.
+/// Knobs of `host` that are about what is done for it, such as placing pages.
 pub(super) fn idles(host: &Composed) -> &'static [&'static str] {
-    match host.smallest() {
-        Ok(policy) if policy.heat().is_some() => policy.idle_knobs(),
-        _ => &[],
-    }
+    host.smallest().map_or(&[], |policy| policy.idle_knobs())
 }
