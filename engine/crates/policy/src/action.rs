@@ -174,4 +174,11 @@ pub enum Order {
     Background(Nanos),
     /// CPU time that application threads have used for the tiering system (scans at the return to user space).
     InApplication(Nanos),
+    /// An application thread takes so many more hint faults at the same access, as the guard was left on the page.
+    FaultAgain {
+        /// The thread.
+        thread: u32,
+        /// How often.
+        times: u32,
+    },
 }

@@ -81,7 +81,11 @@ crate::knobs! {
 
 /// The knobs of both parts.
 fn knobs() -> Vec<Knob> {
-    let inherited = TppConfig::knobs().into_iter().map(|knob| match knob.name {
+    // Nomad's fault makes every page accessible.
+    let inherited = TppConfig::knobs()
+        .into_iter()
+        .filter(|knob| knob.name != "maps_inactive");
+    let inherited = inherited.map(|knob| match knob.name {
         "demote_scale_factor" => Knob {
             source: "TPP patch, vm.demote_scale_factor; 1000 in the Alto artifact's runs of Nomad; range ours",
             ..knob

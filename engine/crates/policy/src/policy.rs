@@ -183,6 +183,14 @@ impl Context<'_> {
         self.orders.push(Order::InApplication(cpu_ns.max(0.0).round() as Nanos));
     }
 
+    /// The thread that took `fault` takes it `times` more times at once, since the guard stayed on the page so long.
+    pub fn fault_again(&mut self, fault: &Fault, times: u32) {
+        self.orders.push(Order::FaultAgain {
+            thread: fault.thread,
+            times,
+        });
+    }
+
     /// Asks for [`Policy::on_wake`] at `at` (at once when that has passed).
     pub fn wake_at(&mut self, at: Nanos) {
         *self.wake_at = Some(at);

@@ -13,6 +13,10 @@
 //!   "referenced" and the second "active", so it is the third (`faults_to_promote`);
 //! - faults are the only thing that makes pages of slow memory active: nothing reclaims there, so
 //!   nobody ages those lists, and a page once active stays so until it has been up and down again;
+//! - the published code returns from such a fault without making the page accessible again, from the kernel on that delays
+//!   that to the end of the fault (5.13; the artifacts use 5.15). So the access faults at once again, about thirty times, until
+//!   the page is active, and is promoted: with demoted pages marked at once, every touch of one brings it up
+//!   (`maps_inactive` false);
 //! - promotions have no rate limit, each stalls its thread, and a page that finds no room has cost a fault for nothing;
 //! - in mode 3 the scanner adapts to faults as in normal balancing, but only slow pages fault: with none shared
 //!   between threads the period doubles each pass, with most shared it shrinks (`numa_balancing_mode`).
@@ -62,6 +66,9 @@ crate::knobs! {
             source "Linux kernel/sched/fair.c (debugfs sched/numa_balancing); range ours";
         /// Whether only pages of the active list are promoted; otherwise every faulting page is
         promote_active_only: bool = true, bool, unit "", special [], fixed, rebuild, source "TPP patch (mm/memory.c)";
+        /// Whether a fault on an inactive page makes it accessible; if not, the access faults again until it is active
+        maps_inactive: bool = true, bool, unit "", special [], fixed, rebuild,
+            source "TPP paper; the patch (mm/memory.c) on Linux 5.15, which maps pages at the end of a fault, returns before that";
         /// Whether demoted pages are marked at once
         poison_demoted: bool = true, bool, unit "", special [], fixed, rebuild, source "TPP patch (mm/migrate.c)";
         /// Whether kswapd demotes at all
@@ -76,6 +83,11 @@ const DEMOTED: u8 = 1;
 /// Note of a page: with `faults_to_promote` 4, the first fault.
 const SEEN: u8 = 2;
 
+/// Entries of a CPU's batch of pages to be activated (`PAGEVEC_SIZE`).
+const ACTIVATED_AT_ONCE: u32 = 15;
+/// Faults for an entry: one makes the page referenced, the next enters it and takes that back.
+const FAULTS_PER_ENTRY: u32 = 2;
+
 /// The system, and what [`nomad`](crate::nomad) keeps of it.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Tpp {
@@ -85,6 +97,7 @@ pub(crate) struct Tpp {
     /// kswapd is woken when less of fast memory is free.
     pub(crate) demote_mark: u32,
     promoted_again: u64,
+    repeated_faults: u64,
 }
 
 impl Tpp {
@@ -113,6 +126,7 @@ impl Tpp {
             balancing,
             topology: topology.clone(),
             promoted_again: 0,
+            repeated_faults: 0,
             config,
         }
     }
@@ -133,14 +147,28 @@ impl Tpp {
         }
     }
 
+    /// The page stays marked until it is active: every second fault puts it once more into the CPU's batch of pages to
+    /// be activated, which is carried out when it is full, of nothing but this page. Pages of 2 MiB are not asked whether
+    /// they are active.
+    fn faults_until_active(&mut self, fault: &Fault, cx: &mut Context<'_>) {
+        if self.topology.page_bytes < PAGE_2M {
+            cx.fault_again(fault, FAULTS_PER_ENTRY * ACTIVATED_AT_ONCE);
+            self.repeated_faults += u64::from(FAULTS_PER_ENTRY * ACTIVATED_AT_ONCE);
+        }
+        self.balancing.lru.activate(fault.page);
+    }
+
     fn on_hint_fault(&mut self, fault: &Fault, cx: &mut Context<'_>) {
         self.balancing.faulted(fault);
         if fault.tier == 0 {
             return; // marked for an outer policy only
         }
         if !self.is_active(fault.page) {
-            self.mark_accessed(fault.page);
-            return;
+            if self.config.maps_inactive {
+                self.mark_accessed(fault.page);
+                return;
+            }
+            self.faults_until_active(fault, cx);
         }
         if self.balancing.has_room_above(self.balancing.marks.high, cx) {
             self.balancing.promote(fault, cx);
@@ -233,6 +261,11 @@ impl Policy for Tpp {
             name: "promoted_again_pages",
             meaning: "pages promoted that had been demoted before",
             value: self.promoted_again as f64,
+        });
+        gauges.push(Gauge {
+            name: "repeated_faults",
+            meaning: "faults at an access that had faulted already, as the page stayed marked",
+            value: self.repeated_faults as f64,
         });
         gauges
     }

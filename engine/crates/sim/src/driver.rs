@@ -114,6 +114,8 @@ pub struct Driver<'w> {
     pub released: Vec<Page>,
     /// Time that application threads owe for work of the tiering system.
     pub application_ns: f64,
+    /// Threads that take a fault again, and how often, not yet charged.
+    pub repeated_faults: Vec<(u32, u32)>,
     /// Time that the tiering system's threads have yet to spend.
     background_ns: f64,
     /// Sums so far.
@@ -171,6 +173,7 @@ impl<'w> Driver<'w> {
             moved: Vec::new(),
             released: Vec::new(),
             application_ns: 0.0,
+            repeated_faults: Vec::new(),
             background_ns: 0.0,
             totals: Stretch::default(),
             metrics: Metrics::default(),
@@ -364,6 +367,7 @@ impl<'w> Driver<'w> {
                 self.application_ns += ns as f64;
                 self.metrics.scan_stall_s += ns as f64 / 1e9;
             }
+            Order::FaultAgain { thread, times } => self.repeated_faults.push((thread, times)),
         }
     }
 

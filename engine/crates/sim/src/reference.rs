@@ -434,6 +434,13 @@ impl<'w> Reference<'w> {
             let last = threads.len() - 1;
             threads[(thread as usize).min(last)].clock_ns += ns / share;
         }
+        for (thread, times) in std::mem::take(&mut self.driver.repeated_faults) {
+            let ns = f64::from(times) * self.machine.hint_fault_ns;
+            self.driver.metrics.fault_stall_s += ns / 1e9;
+            self.driver.metrics.stall_s += ns / 1e9;
+            let last = threads.len() - 1;
+            threads[(thread as usize).min(last)].clock_ns += ns / share;
+        }
         let owed = std::mem::take(&mut self.driver.application_ns);
         if owed > 0.0 {
             self.driver.metrics.stall_s += owed / 1e9;

@@ -6,6 +6,7 @@ use crate::sweep::Passed;
 use crate::watch::FirstTouch;
 use crate::workload::{Phase, Popularity};
 
+use super::copies::group_of;
 use super::{Fast, Progress};
 
 /// Faults after which earlier ones count half.
@@ -63,6 +64,12 @@ impl Fast<'_> {
 
     /// Charges running threads for what they did for the tiering system.
     pub(super) fn charge_application(&mut self, phase: &Phase, progress: &mut Progress) {
+        for (thread, times) in std::mem::take(&mut self.driver.repeated_faults) {
+            let ns = f64::from(times) * self.machine.hint_fault_ns;
+            progress.debt_ns[group_of(phase, thread)] += ns;
+            self.driver.metrics.fault_stall_s += ns / 1e9;
+            self.fault_costs.more(ns);
+        }
         let owed = std::mem::take(&mut self.driver.application_ns);
         if owed > 0.0 {
             let running = |g: &usize| progress.left[*g] > 0.0;

@@ -469,7 +469,7 @@ impl Driver {
                 assert!(*period > 0, "a sampling period of 0");
                 sampler.1 = *period;
             }
-            Order::Background(_) | Order::InApplication(_) => {}
+            Order::Background(_) | Order::InApplication(_) | Order::FaultAgain { .. } => {}
         }
         self.log.push(Entry::Order { at: self.now, order });
     }

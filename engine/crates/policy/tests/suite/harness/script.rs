@@ -283,6 +283,9 @@ fn describe(entry: &Entry) -> String {
             Order::SamplingPeriod(event, period) => format!("{:8.3} ms  {event:?} every {period}\n", ms(at)),
             // CPU time is in the gauges and metrics; here it would drown what is decided.
             Order::Background(_) | Order::InApplication(_) => String::new(),
+            Order::FaultAgain { thread, times } => {
+                format!("{:8.3} ms  thread {thread} faults {times} times more\n", ms(at))
+            }
         },
         Entry::Fault(fault) => {
             let kind = match fault.kind {
