@@ -27,6 +27,7 @@ echo true > /sys/kernel/mm/numa/demotion_enabled
 # tiertune: faults_to_promote = 2
 # tiertune: footprint_scale = 1.0
 # tiertune: kswapd_retry_ms = 10000
+# tiertune: maps_inactive = true
 # tiertune: poison_demoted = true
 # tiertune: promote_active_only = true
 """
