@@ -23,6 +23,7 @@ COMMANDS = (
     "sweep",
     "reproduce",
     "transfer",
+    "explain",
     "record",
     "list",
     "show",

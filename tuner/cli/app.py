@@ -17,6 +17,7 @@ from tiertune.tuner.cli import (
     compare,
     doctor,
     evaluate,
+    explain,
     profiles,
     recording,
     reproduce,
@@ -38,6 +39,7 @@ First steps:
                                 one evaluation, with defaults or your own knobs
   tiertune sweep all-systems    a table of every system on three workloads
   tiertune tune CAMPAIGN        a whole campaign: search, validation, report
+  tiertune explain CAMPAIGN     which of the changed knobs carry the gain
   tiertune doctor               what this machine is ready for
 
 `tiertune --help` has every command; `tiertune COMMAND --help` has examples.
@@ -85,6 +87,7 @@ app.command()(sweep.sweep)
 app.command()(reproduce.reproduce)
 app.command()(sensitivity.sensitivity)
 app.command()(transfer.transfer)
+app.command()(explain.explain)
 app.command()(recording.record)
 app.command()(calibrate.calibrate)
 app.add_typer(profiles.profile, name="profile")

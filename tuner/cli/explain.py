@@ -1,0 +1,214 @@
+"""`explain`: which knobs of a tuned configuration matter, and the fewest changes that keep its gain."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiertune.tuner.cli.failures import guarded, was_interrupted
+from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
+
+if TYPE_CHECKING:
+    from tiertune.tuner.explanation.study import Settings
+
+
+@guarded
+def explain(
+    campaign: Annotated[str, typer.Argument(help="A campaign; where it was not run yet, it is run first.")],
+    cell: Annotated[
+        list[int] | None, typer.Option(min=1, help="Explain this cell only; repeat for more.")
+    ] = None,
+    keep: Annotated[
+        float, typer.Option(min=10.0, max=100.0, help="Percent of the gain that the fewest changes keep.")
+    ] = 95.0,
+    seeds: Annotated[int, typer.Option(min=5, max=1000, help="Fresh seeds of judgement.")] = 8,
+    slices: Annotated[
+        int, typer.Option(min=0, max=16, help="Knobs to walk along; the first two also together.")
+    ] = 3,
+    points: Annotated[int, typer.Option(min=3, max=65, help="Values of each knob walked along.")] = 9,
+    grid: Annotated[int, typer.Option(min=3, max=33, help="Values a side of two knobs together.")] = 7,
+    write: Annotated[
+        Path | None,
+        typer.Option("--write", metavar="FILE", help="Also write the fewest changes as a config, YAML."),
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what was measured before.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Runs at a time; one for each core by default.")
+    ] = None,
+    results: Results = RESULTS,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Explain what was tuned: which changes carry the gain.
+
+    The fewest changes that keep it, step by step on fresh seeds; importance
+    of knobs and pairs; how performance changes around the optimum. Everything
+    measured is kept.
+
+    \b
+    Examples:
+      tiertune explain demo
+      tiertune explain demo --keep 90 --write few-changes.yaml
+    """
+    from tiertune.files import InputError
+    from tiertune.tuner.cli.campaign import tuned_campaign
+    from tiertune.tuner.explanation.study import Settings
+
+    if write is not None and write.suffix not in (".yaml", ".yml"):
+        raise InputError(f"--write {write}: a config is YAML; write {write.with_suffix('.yaml')}")
+    if dry_run:
+        _print_plan(campaign, results, as_json)
+        return
+    settings = Settings(seeds, keep / 100.0, slices, points, grid)
+    try:
+        name = tuned_campaign(campaign, results)
+        document = _measure(name, results, cell, settings, write is not None, jobs, fresh)
+    except BaseException as error:
+        if not was_interrupted(error):
+            raise
+        raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
+    _conclude(document, results, write, as_json)
+
+
+def _measure(
+    name: str,
+    results: Path,
+    numbers: list[int] | None,
+    settings: Settings,
+    one: bool,
+    jobs: int | None,
+    fresh: bool,
+) -> dict[str, Any]:
+    import os
+
+    from tiertune.files import InputError
+    from tiertune.tuner.cli.output import console
+    from tiertune.tuner.explanation.counting import counting
+    from tiertune.tuner.explanation.document import cell_document, labels_of, verdict_of
+    from tiertune.tuner.explanation.report import NOT_MEASURED
+    from tiertune.tuner.explanation.study import run_study
+    from tiertune.tuner.explanation.trials import trials_of
+    from tiertune.tuner.journal import Journal
+    from tiertune.tuner.report.data import reproduction
+    from tiertune.tuner.sweep.progress import watching
+    from tiertune.tuner.transfer.context import contexts_of
+    from tiertune.tuner.transfer.measuring import Laboratory
+
+    path = results / name / "journal.sqlite"
+    contexts = contexts_of([path])
+    wrong = [number for number in numbers or () if number > len(contexts)]
+    if wrong:
+        raise InputError(f"--cell {wrong[0]}: {name} has {len(contexts)}; the largest is {len(contexts)}")
+    chosen = list(dict.fromkeys(numbers or range(1, len(contexts) + 1)))
+    if one and len(chosen) > 1:
+        raise InputError(f"--write: {name} has {len(chosen)} cells; pick one with --cell, such as --cell 1")
+    labels = labels_of(contexts)
+    cells = []
+    screen = console(stderr=True)
+    with watching(screen) as (bar, notify):
+        listener = bar if screen.is_terminal else counting(notify)
+        laboratory = Laboratory(results, jobs or len(os.sched_getaffinity(0)), notify, listener, fresh)
+        for number in chosen:
+            context = contexts[number - 1]
+            if len(chosen) > 1:
+                notify(f"cell {number}: {labels[number - 1]}")
+            study = run_study(context, trials_of(context, path), settings, laboratory)
+            cells.append(cell_document(study, number, labels[number - 1], settings))
+    with Journal(path, writer=False) as journal:
+        commands = reproduction(journal.claimed(), list(journal.environments().values()))
+    command = ["tiertune", "explain", name, *(f"--cell={number}" for number in numbers or ())]
+    command += ["--keep", f"{settings.keep * 100:g}", "--seeds", str(settings.seeds)]
+    command += ["--slices", str(settings.slices), "--points", str(settings.points)]
+    command += ["--grid", str(settings.grid)]
+    return {
+        "campaign": name,
+        "verdict": verdict_of(cells),
+        "cells_in_all": len(contexts),
+        "cells": cells,
+        "not_measured": list(NOT_MEASURED),
+        "reproduce": [*commands, shlex.join(command)],
+    }
+
+
+def _print_plan(source: str, results: Path, as_json: bool) -> None:
+    """`--dry-run`: the cells, and whether the campaign would run first."""
+    from tiertune.tuner.campaign import load_campaign
+    from tiertune.tuner.cli.campaign import is_complete
+    from tiertune.tuner.cli.output import print_json, print_table
+    from tiertune.tuner.plan import plan_of
+
+    stored = results / source / "campaign.yaml"
+    plan = plan_of(load_campaign(str(stored) if stored.is_file() else source))
+    state = "tuned" if is_complete(results / plan.name, plan.document) else "to be tuned"
+    cells = [cell for cell in plan.cells if cell.search == 0]
+    names = ("number", "cell", "knobs", "state")
+    rows = [
+        (str(number), cell.key, str(len(cell.space.axes())), state) for number, cell in enumerate(cells, 1)
+    ]
+    if as_json:
+        found = [dict(zip(names, row, strict=True)) for row in rows]
+        print_json({"campaign": plan.name, "state": state, "cells": found})
+        return
+    print_table(["no.", "cell", "knobs", "state"], rows, ["no.", "knobs"])
+
+
+def _conclude(document: dict[str, Any], results: Path, write: Path | None, as_json: bool) -> None:
+    from tiertune.files import InputError
+    from tiertune.tuner.cli.output import console, print_json, print_table
+    from tiertune.tuner.explanation.picture import step_name
+    from tiertune.tuner.explanation.report import config_text, folder_of, write_files
+    from tiertune.tuner.report.files import write_whole
+
+    paths = write_files(folder_of(results, document["campaign"]), document)
+    if write is not None:
+        cell = document["cells"][0]
+        if not cell["way"]["config"]:
+            raise InputError(f"--write {write}: {cell['way']['reason']}")
+        try:
+            write_whole(write, config_text(cell))
+        except OSError as error:
+            raise InputError(f"--write {write}: {error.strerror}") from error
+        paths.append(write)
+    if as_json:
+        print_json({**document, "files": [str(path) for path in paths]})
+        return
+    out = console()
+    for cell in document["cells"]:
+        if len(document["cells"]) > 1:
+            out.print(f"{cell['number']}  {cell['label']}: {cell['verdict']}", markup=False)
+        rows = [_line(step, step_name(step), cell["way"]["enough"]) for step in cell["way"]["steps"]]
+        if rows:
+            print_table(["", "change", "gain", "95 % interval", "share", ""], rows, ["gain", "share"])
+        refused = cell["importance"]["refused"]
+        out.print(f"importance: {refused or _important(cell['importance'])}", markup=False)
+        out.print(f"around: {cell['around']}", markup=False)
+        out.print()
+    out.print(document["verdict"], markup=False)
+    for path in paths[:1] if write is None else (paths[0], write):
+        out.print(str(path), markup=False, soft_wrap=True)
+
+
+def _line(step: dict[str, Any], name: str, enough: int | None) -> list[str]:
+    from tiertune.tuner.report.numbers import exact
+
+    value = f"={exact(next(iter(step['changes'].values())))}" if len(step["changes"]) == 1 else ""
+    failed = step["ratio"] is None
+    return [
+        str(step["step"]),
+        name + value,
+        "failed" if failed else f"{step['ratio']:.3f}",
+        "" if failed else f"{step['low']:.3f} to {step['high']:.3f}",
+        "" if step["share"] is None else f"{step['share'] * 100:.0f} %",
+        "enough" if step["step"] == enough else "",
+    ]
+
+
+def _important(found: dict[str, Any]) -> str:
+    shown = [part for part in found["knobs"] if part["shown"]]
+    said = ", ".join(f"{part['knobs'][0]} {part['share'] * 100:.0f} %" for part in shown) or "no knob shown"
+    pairs = [" and ".join(part["knobs"]) for part in found["pairs"] if part["shown"]]
+    together = f"; {', '.join(pairs)} interact" if pairs else ""
+    return f"{said}{together} (R2 {found['r2']:.2f} on trials left out)"
