@@ -6,14 +6,32 @@ from pathlib import Path
 
 from tests.cli.small import CAMPAIGN, WORKLOAD
 
+SPACE = """\
+name: five
+description: Five knobs of HeMem, so that tests are quick
+system: hemem
+knobs:
+  sampling_period: {}
+  read_hot_threshold: {}
+  cooling_threshold: {}
+  migration_period_ms: {}
+  max_migration_rate_gib: {}
+"""
 QUICK = ("--seeds", "5", "--slices", "2", "--points", "5", "--grid", "3")
 
 
 def write_one(folder: Path) -> Path:
-    """Writes workload and campaign into `folder`; returns the campaign's path."""
+    """Writes workload, space and campaign into `folder`; returns the campaign's path."""
     (folder / "small-workload.yaml").write_text(WORKLOAD)
+    (folder / "five.yaml").write_text(SPACE)
+    changes = (
+        ("name: small", "name: mine"),
+        ('"1:4"', '"1:12"'),
+        ("space: hemem", "space: ./five.yaml"),
+        ("trials: 8", "trials: 20"),
+    )
     text = CAMPAIGN
-    for old, new in (("name: small", "name: mine"), ('"1:4"', '"1:12"'), ("trials: 8", "trials: 20")):
+    for old, new in changes:
         assert old in text
         text = text.replace(old, new)
     path = folder / "mine.yaml"

@@ -44,6 +44,28 @@ def test_where_all_are_needed_all_are_there() -> None:
     assert sorted(rollout(KNOBS, of(lambda one: float(len(one))), 0.95)) == KNOBS
 
 
+def test_of_two_that_stand_in_for_one_another_one_stays() -> None:
+    def law(one: frozenset[str]) -> float:
+        # Each of c and d can go alone, both cannot.
+        return float("e" in one and bool(one & {"c", "d"}))
+
+    path = rollout(KNOBS, of(law), 0.95)
+    assert "e" in path[:2]
+    assert len(set(path[:2]) & {"c", "d"}) == 1
+
+
+def test_of_many_idle_knobs_most_go_at_once() -> None:
+    asked: set[frozenset[str]] = set()
+
+    def gains(sets: Sequence[frozenset[str]]) -> list[float]:
+        asked.update(sets)
+        return [float("k7" in one) for one in sets]
+
+    many = [f"k{number}" for number in range(16)]
+    assert rollout(many, gains, 0.95)[0] == "k7"
+    assert len(asked) < 16 * 17 / 2  # what leaving one after another would ask for, to begin with
+
+
 def test_what_does_not_run_is_no_step() -> None:
     def law(one: frozenset[str]) -> float:
         return float("-inf") if "b" in one and "a" not in one else float({"a", "b"} <= one)

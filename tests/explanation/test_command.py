@@ -58,7 +58,7 @@ def test_the_first_step_with_enough_is_the_answer(done: Done) -> None:
 def test_what_is_around_is_measured_in_the_range(done: Done) -> None:
     (cell,) = done[1]["cells"]
     stability = cell["stability"]
-    assert 10 <= len(stability["neighbours"]) <= 20
+    assert 5 <= len(stability["neighbours"]) <= 10
     assert stability["close"] == sum(one["ratio"] >= 1 / 1.02 for one in stability["neighbours"])
     assert len(cell["lines"]) == 2
     tuned = cell["way"]["steps"][-1]["ratio"]
