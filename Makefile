@@ -149,6 +149,12 @@ golden: setup ## Rewrite the golden files; their diff is the review
 bench: setup ## Measure the promises on this machine
 	@$(BIN)/python -m tests.bench
 
+# Such as --seeds 5: searches of each cell.
+BENCH_FLAGS ?=
+.PHONY: bench-search
+bench-search: setup ## Race ways of searching and write docs/search.md; goes on where it was stopped
+	@$(BIN)/python -m tests.bench.search race $(BENCH_FLAGS)
+
 FUZZ_SECONDS ?= 120
 .PHONY: fuzz
 fuzz: setup ## Fuzz importers and the reader of profiles, FUZZ_SECONDS (120) for each of five targets

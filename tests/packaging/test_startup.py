@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 # Each costs between a tenth of a second and several seconds; the commands that need them import them.
-HEAVY = ("smac", "ConfigSpace", "mlflow", "sklearn", "scipy", "pandas", "matplotlib", "pyarrow")
+HEAVY = ("smac", "ConfigSpace", "mlflow", "sklearn", "optuna", "scipy", "pandas", "matplotlib", "pyarrow")
 
 
 def test_the_command_line_loads_no_heavy_library() -> None:

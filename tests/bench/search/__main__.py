@@ -22,7 +22,14 @@ def main() -> int:
     races.add_argument("--seeds", type=int, default=3)
     races.add_argument("--cells", default="")
     races.add_argument("--store", type=Path, default=Path("results/bench-search/races.jsonl"))
+    page = parts.add_parser("page", help="write docs/search.md from searches that were made")
+    page.add_argument("stores", nargs="+", type=Path)
     options = parser.parse_args()
+    if options.part == "page":
+        from tests.bench.search.page import write
+        from tests.bench.search.race import stored
+
+        write(list({race.key: race for path in options.stores for race in stored(path)}.values()))
     if options.part == "optima":
         from tests.bench.search.optimum import find_all
 
@@ -34,7 +41,12 @@ def main() -> int:
 
         variants = options.variants.split(",") if options.variants else list(VARIANTS)
         only = options.cells.split(",") if options.cells else []
-        print_summary(run_all(options.store, variants, options.seeds, options.processes, only))
+        made = run_all(options.store, variants, options.seeds, options.processes, only)
+        print_summary(made)
+        if not options.variants and not options.cells:
+            from tests.bench.search.page import write
+
+            write(made)
     return 0
 
 

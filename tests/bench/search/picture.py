@@ -45,6 +45,7 @@ def draw(curves: dict[str, Curve], labels: dict[str, str], goals: dict[str, int]
     axes.set_xscale("log")
     axes.set_xlim(3, 100)
     axes.set_xticks([3, 5, 10, 15, 20, 40, 60, 100], ["3", "5", "10", "15", "20", "40", "60", "100"])
+    axes.set_yticks([0.5, 1, 2, 5, 10, 20], ["0.5", "1", "2", "5", "10", "20"])
     axes.minorticks_off()
     axes.set_xlabel("trials, repeats included")
     axes.set_ylabel("regret of the config handed over, % (median over cells)")

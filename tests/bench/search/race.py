@@ -16,6 +16,7 @@ from tests.bench.search.cells import Cell, cells
 from tiertune.tuner.optimiser.base import Observation
 from tiertune.tuner.optimiser.warm import Remembered
 from tiertune.tuner.trial import Status, canonical, derive_seed
+from tiertune.tuner.validation import FINALISTS, SELECTION_SEEDS
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ def run(variant_name: str, cell: Cell, seed: int) -> Race:
     variant = VARIANTS[variant_name]
     make = variant.make
     if variant.source is not None:
-        make = partial(variant.make, memory_of(run(variant.source, cell.neighbour(), seed)))
+        near = cell.neighbour()
+        make = partial(variant.make, memory_of(run(variant.source, near, seed), near))
     optimiser = cell.optimiser(make, seed, variant.initial, variant.random_share)
     history: list[Observation] = []
     truths: list[float] = []
@@ -71,15 +73,22 @@ def run(variant_name: str, cell: Cell, seed: int) -> Race:
     )  # fmt: skip
 
 
-def memory_of(race: Race) -> list[Remembered]:
-    """What a campaign would remember of a search: every config but the default, the best three ranked."""
+def memory_of(race: Race, cell: Cell) -> list[Remembered]:
+    """What a campaign would remember of a search: every config but the default, the best three ranked.
+
+    As a campaign does, the best `FINALISTS` are measured again on `SELECTION_SEEDS` seeds before that.
+    """
     found: dict[str, list[float]] = {}
     for text, cost in zip(race.configs, race.costs, strict=True):
         found.setdefault(text, []).append(cost)
     default = race.costs[0]
     means = {text: sum(costs) / len(costs) for text, costs in found.items() if text != race.configs[0]}
-    # As `best_rows` does; a campaign would also re-measure the best few, so this memory is the poorer one.
-    best = sorted(means, key=lambda text: means[text])[:3]
+    finalists = sorted(means, key=lambda text: means[text])[:FINALISTS]
+    seeds = [derive_seed(race.seed, cell.name, "selection", block) for block in range(SELECTION_SEEDS)]
+    again = {
+        text: sum(cell.measured(json.loads(text), seed) for seed in seeds) / len(seeds) for text in finalists
+    }
+    best = sorted(finalists, key=lambda text: again[text])[:3]
     return [
         Remembered(json.loads(text), mean - default, best.index(text) if text in best else None)
         for text, mean in means.items()

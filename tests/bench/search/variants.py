@@ -110,7 +110,7 @@ VARIANTS = {
         Variant("tpe", "Optuna's TPE", TpeOptimiser, 10, 0.0),
         Variant("gp", "a Gaussian process in SMAC", GaussianSmac, 10, 0.05, 40),
         Variant("default", "tiertune: portfolio, races", _racing, 10, 0.1, 40),
-        Variant("warm", "tiertune, warm start", partial(_warm, mode="start"), 6, 0.1, 20, "default"),
+        Variant("warm", "tiertune, warm start", partial(_warm, mode="start"), 5, 0.1, 20, "default"),
         Variant("gated", "tiertune, gated warm start", partial(_warm, mode="gated"), 6, 0.1, 20, "default"),
     )
 }
