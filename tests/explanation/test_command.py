@@ -47,6 +47,7 @@ def test_the_first_step_with_enough_is_the_answer(done: Done) -> None:
     assert 1 <= len(cell["way"]["config"]) < len(cell["changed_knobs"])
     assert cell["verdict"] == done[1]["verdict"]
     assert cell["verdict"].startswith(f"{len(cell['way']['config'])} of {len(cell['changed_knobs'])} ")
+    assert not set(cell["important_elsewhere"]) & set(cell["way"]["config"])
     for step in steps:
         assert step["low"] <= step["ratio"] <= step["high"]
     gained = math.prod(step["added"]["ratio"] for step in steps[1:])

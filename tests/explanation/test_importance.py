@@ -34,7 +34,12 @@ def test_the_one_knob_that_matters_is_found_and_no_other() -> None:
     assert best.low < best.share < best.high
     assert best.low > 0.3
     assert not any(part.shown for part in found.pairs)
-    assert planted(lambda x: 2.0 * x[:, 3] ** 2) == found
+
+
+def test_equal_trials_give_equal_importance() -> None:
+    first, second = (planted(lambda x: 2.0 * x[:, 3], trials=FEWEST_TRIALS, noise=0.01) for _ in range(2))
+    assert first.knobs
+    assert first == second
 
 
 def test_two_knobs_that_work_only_together_interact() -> None:

@@ -60,7 +60,12 @@ def cell_document(study: Study, number: int, label: str, settings: Settings) -> 
         "lines": [_line(study, name) for name in study.lines],
         "grid": _grid(study),
     }
-    return {**document, "verdict": _verdict(document), "around": _around(document)}
+    return {
+        **document,
+        "verdict": _verdict(document),
+        "around": _around(document),
+        "important_elsewhere": _important_elsewhere(document),
+    }
 
 
 def verdict_of(cells: Sequence[Data]) -> str:
@@ -215,9 +220,19 @@ def _verdict(cell: Data) -> str:
     if few == count:
         keep = f"{cell['keep'] * 100:.0f} % of the gain"
         return f"no fewer than all {count} changes were found to keep {keep}: {names}"
-    span = f"95 % interval {step['share_low'] * 100:.0f} to {step['share_high'] * 100:.0f}"
     verb = "carries" if few == 1 else "carry"
-    return f"{few} of {count} changed knobs {verb} {step['share'] * 100:.0f} % of the gain ({span}): {names}"
+    share = f"{step['share'] * 100:.0f} % of the gain"
+    gain = f"{step['ratio']:.3f}x the default, all together {way['steps'][-1]['ratio']:.3f}x"
+    span = f"95 % interval of the share {step['share_low'] * 100:.0f} to {step['share_high'] * 100:.0f} %"
+    return f"{few} of {count} changed knobs {verb} {share} ({gain}; {span}): {names}"
+
+
+def _important_elsewhere(cell: Data) -> list[str]:
+    """Knobs that matter in the trials and can stay at their defaults all the same; none without a gain."""
+    if cell["way"]["enough"] is None:
+        return []
+    shown = [part["knobs"][0] for part in cell["importance"]["knobs"] if part["shown"]]
+    return [knob for knob in shown if knob not in cell["way"]["config"]]
 
 
 def _around(cell: Data) -> str:

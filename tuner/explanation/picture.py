@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 Data = dict[str, Any]
 
-MOST_COLOUR = math.log(2.0)
-"""Ratios from a half to two have colours of their own; beyond, the deepest one."""
+LEAST_COLOUR, MOST_COLOUR = math.log(1.1), math.log(2.0)
+"""The deepest colour is for the largest difference of the map, but for no less than 10 % and no more than a
+factor of two: noise should look pale."""
 FAILED = "#bdbdbd"
 DARK = 0.45
 
@@ -121,12 +122,14 @@ def pair(cell: Data, name: str) -> str:
 
     rows, columns = grid["rows"], grid["columns"]
     shades = matplotlib.colormaps["PuOr"]
+    known = [abs(math.log(ratio)) for ratios in grid["ratios"] for ratio in ratios if ratio is not None]
+    deepest = min(max([LEAST_COLOUR, *known]), MOST_COLOUR)
     with style.canvas(1.2 + 0.38 * len(rows)) as (figure, (axes,)):
         for row, ratios in enumerate(grid["ratios"]):
             for column, ratio in enumerate(ratios):
                 back, ink = FAILED, "#1b1f24"
                 if ratio is not None:
-                    value = max(-1.0, min(1.0, math.log(ratio) / MOST_COLOUR))
+                    value = max(-1.0, min(1.0, math.log(ratio) / deepest))
                     shade = shades(0.5 + 0.5 * value)
                     back = matplotlib.colors.to_hex(shade)
                     light = 0.2126 * shade[0] + 0.7152 * shade[1] + 0.0722 * shade[2]

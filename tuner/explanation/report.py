@@ -62,7 +62,7 @@ _DRAWINGS = (
         "Two knobs together, measured",
         (
             "Relative to the default; all other knobs as tuned, which is framed. Purple is better than the"
-            " default, orange worse; means over held-back seeds."
+            " default, orange worse, deepest at the largest difference; means over held-back seeds."
         ),
     ),
 )
