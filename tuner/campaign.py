@@ -75,7 +75,7 @@ class Stop(Strict):
 class ConstraintEntry(Strict):
     """A bound that a configuration must keep to be handed over."""
 
-    metric: Text = Field(description="metric of a run, as `tiertune list metrics` names it")
+    metric: Text = Field(description="metric of a run, as `tiertune run --json` names it")
     at_most: Number | None = Field(default=None, description="largest value that is allowed")
     at_least: Number | None = Field(default=None, description="smallest value that is allowed")
     of_default: Flag = Field(default=False, description="whether bounds are multiples of the default's value")
