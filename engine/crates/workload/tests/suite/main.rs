@@ -11,5 +11,6 @@ mod npb;
 mod recording;
 mod redis;
 mod tpcc;
+mod transaction;
 mod xsbench;
 mod ycsb;

@@ -111,6 +111,7 @@ pub struct Transaction {
     removals: Vec<(usize, u64, u64)>,
     seen: Vec<Seen>,
     locks: Vec<(usize, u64)>,
+    added: Vec<(usize, u64)>,
 }
 
 impl Transaction {
@@ -233,7 +234,9 @@ impl Transaction {
         self.removals.push((table, row, key));
     }
 
-    /// Writes everything at once, if nothing that was read has changed.
+    /// Writes everything at once, if nothing that was read has changed. Rows are added after that is validated, so two
+    /// transactions that each scan where the other adds may both commit; none here both scan and write by what they
+    /// did not find.
     ///
     /// # Errors
     /// When something has; then nothing is written.
@@ -282,25 +285,29 @@ impl Transaction {
                 word.store(*value, Relaxed);
             }
         }
+        self.added.clear();
         for insert in &self.inserts {
             let Table { rows, index } = &base.tables[insert.table];
             let row = rows.take();
             let fields = &self.fields[insert.fields.clone()];
             rows.announce_store(memory, row, 0..HEADER + fields.len());
             let words = rows.words(row);
-            words[0].store(NEXT_NUMBER, Relaxed);
+            // Whoever finds the key waits until all that belongs to it is there: an order before its last line would be
+            // an order with lines missing.
+            words[0].store(LOCKED, Relaxed);
             words[KEY].store(insert.key, Relaxed);
             for (word, field) in words[HEADER..].iter().zip(fields) {
                 word.store(*field, Relaxed);
             }
             fence(Ordering::Release);
             index.insert(memory, &base.nodes, insert.key, row);
+            self.added.push((insert.table, row));
         }
         for (table, row, key) in &self.removals {
             word(*table, *row).fetch_or(ABSENT, Relaxed);
             base.tables[*table].index.remove(memory, &base.nodes, *key);
         }
-        for (table, row) in &self.locks {
+        for (table, row) in self.locks.iter().chain(&self.added) {
             let number = word(*table, *row);
             number.store((number.load(Relaxed) & !LOCKED) + NEXT_NUMBER, Ordering::Release);
         }
