@@ -13,7 +13,12 @@ const LINES: u64 = 8;
 fn database() -> Database {
     let slab = |words: usize, count: u64| {
         let bytes = 8 * words as u64;
-        let mut slab = Slab::new(ObjectSpec::new("rows", count * bytes, bytes as u32), words, count as usize, 0);
+        let mut slab = Slab::new(
+            ObjectSpec::new("rows", count * bytes, bytes as u32),
+            words,
+            count as usize,
+            0,
+        );
         slab.reserve(&mut Native, count as usize);
         slab
     };
