@@ -11,16 +11,21 @@ mod inject;
 #[cfg(not(target_arch = "x86_64"))]
 #[path = "inject_nowhere.rs"]
 mod inject;
+mod journal;
+mod look;
 mod pagemap;
 mod probe;
 mod process;
 mod referenced;
 mod sampler;
+pub mod source;
 mod tree;
 mod window;
 mod written;
 
 pub use area::Area;
+pub use journal::{Changed, Journal, Restored, SharedJournal, value_of};
+pub use look::monotonic_ns;
 pub use sampler::{Options, Sample, Sampler, sample};
 pub use window::{Cell, Window};
 

@@ -96,6 +96,22 @@ impl Pagemap {
         self.scan(argument, found)
     }
 
+    /// Calls `found` with each stretch of pages within `from..to` that was written since it was last protected, and
+    /// protects it again in the same step, so that no store between the two goes unseen.
+    pub fn take_written(&mut self, from: u64, to: u64, found: impl FnMut(u64, u64)) -> io::Result<()> {
+        let argument = Argument {
+            flags: WRITE_PROTECT_MATCHING,
+            start: from * PAGE_BYTES,
+            end: to * PAGE_BYTES,
+            vec: self.regions.as_mut_ptr() as u64,
+            vec_len: REGIONS as u64,
+            category_mask: WRITTEN | PRESENT,
+            return_mask: WRITTEN | PRESENT,
+            ..Argument::default()
+        };
+        self.scan(argument, found)
+    }
+
     /// Protects what is there and was written, so that the next store to it shows.
     pub fn protect(&mut self, from: u64, to: u64) -> io::Result<()> {
         let argument = Argument {

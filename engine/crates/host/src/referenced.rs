@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::PAGE_BYTES;
 use crate::area::parse;
 use crate::inject::Held;
-use crate::pagemap::PRESENT;
+use crate::pagemap::{PRESENT, Pagemap};
 use crate::tree::{Followed, Tree};
 use crate::window::Cell;
 
@@ -94,44 +94,8 @@ impl Referenced {
         self.cuts
             .retain(|number, _| tree.followed.iter().any(|known| known.number == *number));
         for known in &mut tree.followed {
-            let Some(cuts) = self.cuts.get_mut(&known.number) else {
-                continue;
-            };
-            let mut wanted: Vec<(u64, u64)> = Vec::new();
-            let large = smaps(known.pid)
-                .into_iter()
-                .filter(|entry| entry.data && entry.end - entry.start > CHUNK_PAGES && entry.resident_pages > 0);
-            for entry in large {
-                let ours = cuts
-                    .iter()
-                    .any(|(_, start, end)| *start < entry.end && *end > entry.start);
-                if entry.undumped && !ours {
-                    self.uncut += 1;
-                    continue;
-                }
-                // Only where there are pages: address space is reserved by the terabyte.
-                let _ = known.pagemap.each(entry.start, entry.end, PRESENT, 0, |from, to| {
-                    for chunk in (from / CHUNK_PAGES..=(to - 1) / CHUNK_PAGES).filter(|chunk| chunk % 2 == 1) {
-                        let cut = (
-                            (chunk * CHUNK_PAGES).max(entry.start),
-                            ((chunk + 1) * CHUNK_PAGES).min(entry.end),
-                        );
-                        if wanted.last() != Some(&cut) {
-                            wanted.push(cut);
-                        }
-                    }
-                });
-            }
-            wanted.retain(|(start, end)| !cuts.iter().any(|(_, from, to)| from <= start && end <= to));
-            wanted.truncate(MOST_CUTS.saturating_sub(cuts.len()));
-            if wanted.is_empty() {
-                continue;
-            }
-            let Ok(mut held) = Held::stop(known.pid) else { continue };
-            for (start, end) in wanted {
-                if dump(&mut held, start, end, libc::MADV_DONTDUMP).is_ok() {
-                    cuts.push((known.pid, start, end));
-                }
+            if let Some(cuts) = self.cuts.get_mut(&known.number) {
+                self.uncut += cut(known.pid, &mut known.pagemap, cuts);
             }
         }
     }
@@ -144,19 +108,76 @@ impl Referenced {
         sleep(watched);
         let mut cells = Vec::new();
         for known in &tree.followed {
-            let touched = smaps(known.pid)
-                .into_iter()
-                .filter(|entry| entry.data && entry.referenced_pages > 0);
-            cells.extend(touched.map(|entry| Cell {
+            cells.extend(touched(known.pid).into_iter().map(|(start, pages, hits)| Cell {
                 process: known.number,
-                start: entry.start,
-                pages: (entry.end - entry.start) as u32,
-                hits: entry.referenced_pages as u32,
+                start,
+                pages: pages as u32,
+                hits: hits as u32,
             }));
         }
         cells.sort_unstable();
         cells
     }
+}
+
+/// Cuts the large mappings of a process that are new into chunks; how many of them the user wants no core dump of, so
+/// that they are left whole.
+pub(crate) fn cut(pid: i32, pagemap: &mut Pagemap, cuts: &mut Vec<(i32, u64, u64)>) -> u64 {
+    let (mut wanted, mut uncut): (Vec<(u64, u64)>, u64) = (Vec::new(), 0);
+    let large = smaps(pid)
+        .into_iter()
+        .filter(|entry| entry.data && entry.end - entry.start > CHUNK_PAGES && entry.resident_pages > 0);
+    for entry in large {
+        let ours = cuts
+            .iter()
+            .any(|(_, start, end)| *start < entry.end && *end > entry.start);
+        if entry.undumped && !ours {
+            uncut += 1;
+            continue;
+        }
+        // Only where there are pages: address space is reserved by the terabyte.
+        let _ = pagemap.each(entry.start, entry.end, PRESENT, 0, |from, to| {
+            for chunk in (from / CHUNK_PAGES..=(to - 1) / CHUNK_PAGES).filter(|chunk| chunk % 2 == 1) {
+                let cut = (
+                    (chunk * CHUNK_PAGES).max(entry.start),
+                    ((chunk + 1) * CHUNK_PAGES).min(entry.end),
+                );
+                if wanted.last() != Some(&cut) {
+                    wanted.push(cut);
+                }
+            }
+        });
+    }
+    wanted.retain(|(start, end)| !cuts.iter().any(|(_, from, to)| from <= start && end <= to));
+    wanted.truncate(MOST_CUTS.saturating_sub(cuts.len()));
+    if wanted.is_empty() {
+        return uncut;
+    }
+    let Ok(mut held) = Held::stop(pid) else { return uncut };
+    for (start, end) in wanted {
+        if dump(&mut held, start, end, libc::MADV_DONTDUMP).is_ok() {
+            cuts.push((pid, start, end));
+        }
+    }
+    uncut
+}
+
+/// Puts mappings together again.
+pub(crate) fn mend(cuts: &[(i32, u64, u64)]) {
+    let Some((pid, ..)) = cuts.first() else { return };
+    let Ok(mut held) = Held::stop(*pid) else { return };
+    for (_, start, end) in cuts {
+        let _ = dump(&mut held, *start, *end, libc::MADV_DODUMP);
+    }
+}
+
+/// Stretches of pages that were touched since the accessed bits were cleared: first page, pages, pages touched.
+pub(crate) fn touched(pid: i32) -> Vec<(u64, u64, u64)> {
+    let entries = smaps(pid).into_iter();
+    let touched = entries.filter(|entry| entry.data && entry.referenced_pages > 0);
+    touched
+        .map(|entry| (entry.start, entry.end - entry.start, entry.referenced_pages))
+        .collect()
 }
 
 fn dump(held: &mut Held, start: u64, end: u64, advice: i32) -> io::Result<u64> {
@@ -169,13 +190,7 @@ fn dump(held: &mut Held, start: u64, end: u64, advice: i32) -> io::Result<u64> {
 impl Drop for Referenced {
     /// Puts the mappings together again.
     fn drop(&mut self) {
-        for cuts in self.cuts.values() {
-            let Some((pid, ..)) = cuts.first() else { continue };
-            let Ok(mut held) = Held::stop(*pid) else { continue };
-            for (_, start, end) in cuts {
-                let _ = dump(&mut held, *start, *end, libc::MADV_DODUMP);
-            }
-        }
+        self.cuts.values().for_each(|cuts| mend(cuts));
     }
 }
 

@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread::sleep;
 use std::time::Duration;
 
+use crate::area::Area;
 use crate::inject::Held;
 use crate::pagemap::{PRESENT, WRITTEN};
 use crate::tree::{Followed, Tree};
@@ -46,7 +47,7 @@ impl Watch {
     }
 
     /// Opens one in another process.
-    fn of(pid: i32) -> io::Result<Self> {
+    pub fn of(pid: i32) -> io::Result<Self> {
         let mut held = Held::stop(pid)?;
         let remote = held.call(
             libc::SYS_userfaultfd,
@@ -65,6 +66,14 @@ impl Watch {
             // SAFETY: `range` is laid out as `struct uffdio_register`.
             unsafe { libc::ioctl(self.descriptor.as_raw_fd(), UFFDIO_REGISTER as _, range.as_mut_ptr()) };
         }
+    }
+}
+
+impl Watch {
+    /// Watches these mappings and no others; registering what is registered already changes nothing.
+    pub fn register_all(&mut self, areas: &[Area]) {
+        self.registered.clear();
+        areas.iter().for_each(|area| self.register(area.start, area.end));
     }
 }
 

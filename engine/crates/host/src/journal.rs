@@ -1,0 +1,316 @@
+//! Settings of the whole host: written down before they are changed, put back whatever happens.
+//!
+//! The journal is a file of lines, one JSON array `[path, value before]` each, which is on the disk before the setting is
+//! touched. Whoever finds one that nobody owns puts the settings back, in reverse order.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::HostError;
+
+/// A setting that was changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// The file of the setting.
+    pub path: PathBuf,
+    /// What it held.
+    pub before: String,
+    /// What it was set to; nothing when another run had done so.
+    pub after: Option<String>,
+}
+
+/// What came of putting a setting back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// The file of the setting.
+    pub path: PathBuf,
+    /// What it holds now.
+    pub value: String,
+    /// Why it could not be put back.
+    pub problem: Option<String>,
+}
+
+/// The list of settings that are to be put back.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    changed: Vec<Changed>,
+}
+
+/// A journal that sources on several threads write to.
+#[derive(Debug, Clone)]
+pub struct SharedJournal(Arc<Mutex<Journal>>);
+
+impl SharedJournal {
+    /// Shares a journal.
+    #[must_use]
+    pub fn new(journal: Journal) -> Self {
+        Self(Arc::new(Mutex::new(journal)))
+    }
+
+    /// The journal itself.
+    pub fn get(&self) -> MutexGuard<'_, Journal> {
+        // Every change is complete on the disk, whoever panicked.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The value of a setting: of a list such as `always [madvise] never` the word that holds.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn value_of(path: &Path) -> io::Result<String> {
+    let text = fs::read_to_string(path)?;
+    let text = text.trim();
+    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    Ok(chosen.map_or(text, |(word, _)| word).to_owned())
+}
+
+fn quoted(text: &str) -> String {
+    let mut result = String::from('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => result.extend(['\\', letter]),
+            '\n' => result.push_str("\\n"),
+            '\t' => result.push_str("\\t"),
+            letter => result.push(letter),
+        }
+    }
+    result.push('"');
+    result
+}
+
+fn strings(line: &str) -> Option<Vec<String>> {
+    let (mut found, mut letters) = (Vec::new(), line.chars());
+    while let Some(letter) = letters.next() {
+        if letter != '"' {
+            continue;
+        }
+        let mut text = String::new();
+        loop {
+            match letters.next()? {
+                '"' => break,
+                '\\' => match letters.next()? {
+                    'n' => text.push('\n'),
+                    't' => text.push('\t'),
+                    letter => text.push(letter),
+                },
+                letter => text.push(letter),
+            }
+        }
+        found.push(text);
+    }
+    Some(found)
+}
+
+impl Journal {
+    /// The journal in `folder`, with what a run that did not end well has left in it.
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub fn open(folder: &Path) -> Result<Self, HostError> {
+        let path = folder.join("settings.journal");
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => {
+                return Err(HostError::Unfit(format!(
+                    "the journal {} cannot be read: {error}",
+                    path.display()
+                )));
+            }
+        };
+        // A line that is cut off was never acted upon: the setting is changed after the line is complete on the disk.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let changed = whole.lines().filter_map(|line| {
+            let mut words = strings(line)?.into_iter();
+            let (path, before) = (PathBuf::from(words.next()?), words.next()?);
+            Some(Changed {
+                path,
+                before,
+                after: None,
+            })
+        });
+        Ok(Self {
+            changed: changed.collect(),
+            path,
+        })
+    }
+
+    /// What is to be put back, in the order of the changes.
+    #[must_use]
+    pub fn changed(&self) -> &[Changed] {
+        &self.changed
+    }
+
+    /// Writes `value` to the setting `path`, after noting what it holds; nothing happens where it holds that already.
+    ///
+    /// # Errors
+    /// When the setting cannot be read, noted, or changed.
+    pub fn set(&mut self, path: &Path, value: &str) -> Result<(), HostError> {
+        let failed = |what: &str, error: io::Error| {
+            HostError::Unfit(format!(
+                "the setting {} cannot be {what}: {error}; run as root",
+                path.display()
+            ))
+        };
+        let before = value_of(path).map_err(|error| failed("read", error))?;
+        if before == value {
+            return Ok(());
+        }
+        if !self.changed.iter().any(|known| known.path == path) {
+            self.note(path, &before).map_err(|error| {
+                HostError::Unfit(format!(
+                    "the setting {} is not changed, since {} cannot be written: {error}",
+                    path.display(),
+                    self.path.display()
+                ))
+            })?;
+            self.changed.push(Changed {
+                path: path.to_owned(),
+                before,
+                after: None,
+            });
+        }
+        fs::write(path, value).map_err(|error| failed("changed", error))?;
+        let held = value_of(path).map_err(|error| failed("read", error))?;
+        if let Some(known) = self.changed.iter_mut().find(|known| known.path == path) {
+            known.after = Some(held);
+        }
+        Ok(())
+    }
+
+    fn note(&self, path: &Path, before: &str) -> io::Result<()> {
+        let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
+        let line = format!("[{}, {}]\n", quoted(&path.display().to_string()), quoted(before));
+        file.write_all(line.as_bytes())?;
+        file.sync_all()?;
+        // The name of a new file is on the disk only with its folder.
+        let folder = self.path.parent().unwrap_or(Path::new("/"));
+        File::open(folder)?.sync_all()
+    }
+
+    /// Puts everything back, the last change first; what cannot be put back stays in the journal.
+    pub fn restore(&mut self) -> Vec<Restored> {
+        let mut result = Vec::new();
+        let mut left = Vec::new();
+        for changed in std::mem::take(&mut self.changed).into_iter().rev() {
+            let now = value_of(&changed.path);
+            let problem = match now {
+                // A file that went away with what it belonged to has nothing to put back.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Ok(value) if value == changed.before => None,
+                _ => {
+                    let written = fs::write(&changed.path, &changed.before).map_err(|error| error.to_string());
+                    let held = value_of(&changed.path).unwrap_or_default();
+                    written
+                        .err()
+                        .or_else(|| (held != changed.before).then(|| format!("it still holds '{held}'")))
+                }
+            };
+            result.push(Restored {
+                value: value_of(&changed.path).unwrap_or_default(),
+                path: changed.path.clone(),
+                problem: problem.clone(),
+            });
+            if problem.is_some() {
+                left.push(changed);
+            }
+        }
+        left.reverse();
+        self.changed = left;
+        if self.changed.is_empty() {
+            // Where it cannot be removed, its settings are put back once more, to what they hold.
+            let _ = fs::remove_file(&self.path);
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("journal-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).expect("a folder");
+            Self(path)
+        }
+
+        fn setting(&self, name: &str, value: &str) -> PathBuf {
+            let path = self.0.join(name);
+            fs::write(&path, value).expect("a file");
+            path
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn settings_come_back_after_a_run_that_was_killed() {
+        let folder = Folder::new("killed");
+        let first = folder.setting("first", "1\n");
+        let second = folder.setting("second", "always [madvise] never\n");
+        let mut journal = Journal::open(&folder.0).expect("a journal");
+        journal.set(&first, "2").expect("set");
+        journal.set(&second, "never").expect("set");
+        journal.set(&first, "3").expect("set");
+        assert_eq!(value_of(&first).ok().as_deref(), Some("3"));
+        drop(journal); // as kill -9 does
+
+        let mut found = Journal::open(&folder.0).expect("a journal");
+        let before: Vec<&str> = found.changed().iter().map(|changed| changed.before.as_str()).collect();
+        assert_eq!(before, ["1", "madvise"]);
+        let restored = found.restore();
+        assert!(
+            restored.iter().all(|restored| restored.problem.is_none()),
+            "{restored:?}"
+        );
+        assert_eq!(value_of(&first).ok().as_deref(), Some("1"));
+        assert_eq!(value_of(&second).ok().as_deref(), Some("madvise"));
+        assert!(Journal::open(&folder.0).expect("a journal").changed().is_empty());
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_says_nothing() {
+        let folder = Folder::new("cut");
+        let setting = folder.setting("setting", "7");
+        let lines = format!("[{}, \"5\"]\n[\"/nowhere", quoted(&setting.display().to_string()));
+        fs::write(folder.0.join("settings.journal"), lines).expect("a file");
+        let mut journal = Journal::open(&folder.0).expect("a journal");
+        assert_eq!(journal.changed().len(), 1);
+        journal.restore();
+        assert_eq!(value_of(&setting).ok().as_deref(), Some("5"));
+    }
+
+    #[test]
+    fn what_cannot_be_put_back_stays_written_down() {
+        let folder = Folder::new("stays");
+        let setting = folder.setting("setting", "7");
+        let mut journal = Journal::open(&folder.0).expect("a journal");
+        journal.set(&setting, "8").expect("set");
+        fs::remove_file(&setting).expect("removed");
+        fs::create_dir(&setting).expect("a folder where the file was");
+        let restored = journal.restore();
+        assert!(restored[0].problem.is_some());
+        assert_eq!(Journal::open(&folder.0).expect("a journal").changed().len(), 1);
+    }
+
+    #[test]
+    fn a_setting_that_holds_the_value_is_left_alone() {
+        let folder = Folder::new("same");
+        let setting = folder.setting("setting", "off\n");
+        let mut journal = Journal::open(&folder.0).expect("a journal");
+        journal.set(&setting, "off").expect("set");
+        assert!(journal.changed().is_empty() && !folder.0.join("settings.journal").exists());
+    }
+}

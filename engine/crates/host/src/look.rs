@@ -1,0 +1,217 @@
+//! The samplers of this crate as [`Source`]s: watched from one drain to the next, so that every drain is a look.
+
+use std::collections::BTreeMap;
+
+use crate::area::Area;
+use crate::pagemap::Pagemap;
+use crate::source::{Access, AccessKind, Drained, Known, Setup, Signals, Source};
+use crate::written::Watch;
+use crate::{HostError, PAGE_BYTES, Sampler, process, referenced};
+
+/// Stores, page by page.
+pub const WRITTEN: Known = Known {
+    name: "written",
+    meaning: "stores in pages of 4 KiB, by write protection that resolves itself (Linux 6.7)",
+    signals: Signals {
+        written_bits: true,
+        ..NOTHING
+    },
+    probe: || Sampler::Written.probe(),
+    open: |_: &Setup| Ok(Box::new(Written::default())),
+};
+
+/// Loads and stores, in chunks.
+pub const REFERENCED: Known = Known {
+    name: "referenced",
+    meaning: "loads and stores in chunks of 2 MiB, by accessed bits (any Linux; dear)",
+    signals: Signals {
+        accessed_bits: true,
+        ..NOTHING
+    },
+    probe: || Sampler::Referenced.probe(),
+    open: |_: &Setup| Ok(Box::new(Referenced::default())),
+};
+
+const NOTHING: Signals = Signals {
+    load_misses: false,
+    slow_load_misses: false,
+    stores: false,
+    hint_faults: false,
+    accessed_bits: false,
+    written_bits: false,
+};
+
+/// Nanoseconds of `CLOCK_MONOTONIC`.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes what it is given, which is ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// What a look found of a process.
+fn access(pid: i32, page: u64, pages: u64, weight: u64, kind: AccessKind, time_ns: u64) -> Access {
+    Access {
+        pid,
+        thread: pid,
+        address: page * PAGE_BYTES,
+        bytes: pages * PAGE_BYTES,
+        kind,
+        weight: u32::try_from(weight).unwrap_or(u32::MAX),
+        time_ns,
+        armed_ns: None,
+        node: None,
+    }
+}
+
+/// Pages of one process that are watched.
+#[derive(Debug)]
+struct Watched {
+    watch: Watch,
+    pagemap: Pagemap,
+    areas: Vec<Area>,
+}
+
+#[derive(Debug, Default)]
+struct Written {
+    processes: BTreeMap<i32, Watched>,
+}
+
+fn refused(pid: i32, error: &std::io::Error) -> HostError {
+    HostError::Unfit(format!(
+        "process {pid} cannot be watched ({error}); run as the user who started it or as root, where no debugger holds it"
+    ))
+}
+
+impl Source for Written {
+    fn name(&self) -> &'static str {
+        WRITTEN.name
+    }
+
+    fn signals(&self) -> Signals {
+        WRITTEN.signals
+    }
+
+    fn attach(&mut self, pid: i32) -> Result<(), HostError> {
+        let opened = Pagemap::open(pid).and_then(|pagemap| Ok((pagemap, Watch::of(pid)?)));
+        let (pagemap, watch) = opened.map_err(|error| refused(pid, &error))?;
+        let areas = Vec::new();
+        self.processes.insert(pid, Watched { watch, pagemap, areas });
+        Ok(())
+    }
+
+    fn forget(&mut self, pid: i32) {
+        self.processes.remove(&pid);
+    }
+
+    fn areas(&mut self, pid: i32, areas: &[Area]) -> Result<(), HostError> {
+        if let Some(known) = self.processes.get_mut(&pid) {
+            known.areas = areas.to_vec();
+            // A mapping that came to lie where another was has to be registered as well.
+            known.watch.register_all(areas);
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self, into: &mut Vec<Access>) -> Result<Drained, HostError> {
+        let (now, before) = (monotonic_ns(), into.len());
+        for (pid, known) in &mut self.processes {
+            for area in &known.areas {
+                // Fails for mappings that went away meanwhile and for those that cannot be watched.
+                let _ = known.pagemap.take_written(area.start, area.end, |start, end| {
+                    into.extend((start..end).map(|page| access(*pid, page, 1, 1, AccessKind::Written, now)));
+                });
+            }
+        }
+        Ok(Drained {
+            records: (into.len() - before) as u64,
+            ..Drained::default()
+        })
+    }
+
+    fn detach(&mut self) {
+        // Closing a descriptor ends the protection.
+        self.processes.clear();
+    }
+}
+
+/// Chunks of one process.
+#[derive(Debug)]
+struct Chunks {
+    pagemap: Pagemap,
+    cuts: Vec<(i32, u64, u64)>,
+}
+
+#[derive(Debug, Default)]
+struct Referenced {
+    processes: BTreeMap<i32, Chunks>,
+}
+
+fn clear(pid: i32) -> std::io::Result<()> {
+    std::fs::write(format!("/proc/{pid}/clear_refs"), "1")
+}
+
+impl Source for Referenced {
+    fn name(&self) -> &'static str {
+        REFERENCED.name
+    }
+
+    fn signals(&self) -> Signals {
+        REFERENCED.signals
+    }
+
+    fn attach(&mut self, pid: i32) -> Result<(), HostError> {
+        let opened = Pagemap::open(pid).and_then(|pagemap| clear(pid).map(|()| pagemap));
+        let pagemap = opened.map_err(|error| refused(pid, &error))?;
+        let cuts = Vec::new();
+        self.processes.insert(pid, Chunks { pagemap, cuts });
+        Ok(())
+    }
+
+    fn forget(&mut self, pid: i32) {
+        self.processes.remove(&pid);
+    }
+
+    fn areas(&mut self, pid: i32, _areas: &[Area]) -> Result<(), HostError> {
+        if let Some(known) = self.processes.get_mut(&pid) {
+            referenced::cut(pid, &mut known.pagemap, &mut known.cuts);
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self, into: &mut Vec<Access>) -> Result<Drained, HostError> {
+        let before = into.len();
+        for pid in self.processes.keys() {
+            let now = monotonic_ns();
+            let found = referenced::touched(*pid);
+            // Of a chunk of which only some pages were touched nobody knows which.
+            into.extend(
+                found
+                    .into_iter()
+                    .map(|(page, pages, _)| access(*pid, page, pages, 1, AccessKind::Accessed, now)),
+            );
+            if let Err(error) = clear(*pid) {
+                if process::lives(*pid) {
+                    return Err(refused(*pid, &error));
+                }
+            }
+        }
+        Ok(Drained {
+            records: (into.len() - before) as u64,
+            ..Drained::default()
+        })
+    }
+
+    fn detach(&mut self) {
+        for known in std::mem::take(&mut self.processes).values() {
+            referenced::mend(&known.cuts);
+        }
+    }
+}
+
+impl Drop for Referenced {
+    fn drop(&mut self) {
+        self.detach();
+    }
+}
