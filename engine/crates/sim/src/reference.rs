@@ -159,6 +159,13 @@ impl Copies for ExplicitCopies<'_> {
 
 impl<'w> Reference<'w> {
     fn new(workload: &'w Workload, request: &'w Request, policy: Box<dyn Policy>) -> Result<Self, RunError> {
+        let lines = u64::from(workload.pages) * (workload.page_bytes / LINE_BYTES as u64);
+        if lines > ExplicitCache::LINES {
+            let most_gib = (ExplicitCache::LINES + 1) * LINE_BYTES as u64 >> 30;
+            return Err(RunError::Workload(format!(
+                "reference mode, which makes every access, holds at most {most_gib} GiB"
+            )));
+        }
         let driver = Driver::new(workload, request, policy)?;
         let mut rng = CounterRng::new(driver.key, &[domain::PHASES]);
         let phases = (0..workload.max_threads)
