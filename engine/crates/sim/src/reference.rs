@@ -161,7 +161,7 @@ impl<'w> Reference<'w> {
     fn new(workload: &'w Workload, request: &'w Request, policy: Box<dyn Policy>) -> Result<Self, RunError> {
         let lines = u64::from(workload.pages) * (workload.page_bytes / LINE_BYTES as u64);
         if lines > ExplicitCache::LINES {
-            let most_gib = (ExplicitCache::LINES + 1) * LINE_BYTES as u64 >> 30;
+            let most_gib = ((ExplicitCache::LINES + 1) * LINE_BYTES as u64) >> 30;
             return Err(RunError::Workload(format!(
                 "reference mode, which makes every access, holds at most {most_gib} GiB"
             )));
