@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 mod area;
+mod damon;
 #[cfg(target_arch = "x86_64")]
 mod inject;
 #[cfg(not(target_arch = "x86_64"))]
@@ -14,6 +15,7 @@ mod inject;
 mod journal;
 mod look;
 mod pagemap;
+pub mod perf;
 mod probe;
 mod process;
 mod referenced;

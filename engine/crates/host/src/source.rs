@@ -7,7 +7,8 @@ use std::ops::Range;
 
 use crate::area::Area;
 use crate::journal::SharedJournal;
-use crate::{HostError, look};
+use crate::perf::{hardware, hint_faults};
+use crate::{HostError, damon, look};
 
 /// What was seen of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -160,4 +161,11 @@ pub struct Known {
 }
 
 /// All sources, the one that says most first; `auto` takes the first that works.
-pub static SOURCES: &[Known] = &[look::WRITTEN, look::REFERENCED];
+pub static SOURCES: &[Known] = &[
+    hardware::PEBS,
+    hardware::IBS,
+    hint_faults::HINT_FAULTS,
+    damon::DAMON,
+    look::WRITTEN,
+    look::REFERENCED,
+];

@@ -1,0 +1,326 @@
+//! Hint faults: the kernel's NUMA balancing takes access away from pages of slow memory, scan by scan, and the first touch
+//! of each is a page fault, whose address the kernel's own event of page faults says.
+//!
+//! Balancing runs in its mode for memory tiers (2), in which it guards pages of slow tiers alone, with a threshold of 0 ms, so
+//! that no page counts as hot and the kernel moves none itself. Both are settings of the whole host, changed through the
+//! journal. Mode 1, which kernels start with on machines of several nodes, is taken over and put back; 2 and 3 say that somebody
+//! uses balancing for tiers, who is left alone.
+//!
+//! What is honest to know: a page faults at most once a scan, so that hot pages stand out by faulting soon and in every
+//! scan, not by number; and the first touch of a page that was never there is a fault, too. Pages that were in memory
+//! when the mappings were listed are known; any other page's first fault is taken for the one that brought it in.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
+use std::path::Path;
+
+use super::attributes::{Attributes, Scope};
+use super::event;
+use super::record::field;
+use super::stream::Stream;
+use crate::area::Area;
+use crate::pagemap::{PRESENT, Pagemap};
+use crate::source::{Access, AccessKind, Drained, Known, Setup, Signals, Source};
+use crate::{HostError, PAGE_BYTES, value_of};
+
+const MODE: &str = "/proc/sys/kernel/numa_balancing";
+const SETTINGS: &str = "/sys/kernel/debug/sched/numa_balancing";
+const TIERS: &str = "/sys/devices/virtual/memory_tiering";
+const FOR_TIERS: &str = "2";
+/// Scans come at least this often: what is not guarded again is not seen again.
+const MOST_SCAN_PERIOD_MS: u64 = 1000;
+const CHUNK_PAGES: u64 = 512;
+
+/// Hint faults of NUMA balancing.
+pub const HINT_FAULTS: Known = Known {
+    name: "hint-faults",
+    meaning: "first touches of pages of slow memory after each scan of NUMA balancing (Linux 5.18, two memory tiers, debugfs)",
+    signals: Signals {
+        load_misses: false,
+        slow_load_misses: false,
+        stores: false,
+        hint_faults: true,
+        accessed_bits: false,
+        written_bits: false,
+    },
+    probe,
+    open: |setup| Ok(Box::new(HintFaults::open(setup)?)),
+};
+
+fn unfit(sentence: impl Into<String>) -> HostError {
+    HostError::Unfit(sentence.into())
+}
+
+/// The kernel's event of page faults, with every fault's address.
+fn page_faults() -> Attributes {
+    Attributes {
+        device: 1,
+        config: [2, 0, 0],
+        period: 1,
+        fields: field::THREAD | field::TIME | field::ADDRESS,
+        precision: 0,
+        user_only: false,
+    }
+}
+
+/// Pages of our own, touched for the first time while the event is on, come back with their addresses.
+fn sees_faults() -> std::io::Result<bool> {
+    const PAGES: usize = 16;
+    let mut stream = Stream::open(&page_faults(), None, &[Scope::ThisThread])?;
+    let bytes = PAGES * PAGE_BYTES as usize;
+    let (access, kind) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    );
+    // SAFETY: a new mapping, touched within its bounds and given back.
+    let place = unsafe {
+        let place = libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0);
+        if place == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error());
+        }
+        libc::madvise(place, bytes, libc::MADV_NOHUGEPAGE);
+        for page in 0..PAGES {
+            place.cast::<u8>().add(page * PAGE_BYTES as usize).write_volatile(1);
+        }
+        libc::munmap(place, bytes);
+        place as u64
+    };
+    let mut seen = HashSet::new();
+    stream.drain(|sample| {
+        seen.insert(sample.address / PAGE_BYTES);
+    });
+    Ok((0..PAGES as u64).all(|page| seen.contains(&(place / PAGE_BYTES + page))))
+}
+
+/// Mode of balancing, if it may be taken over.
+fn mode() -> Result<String, HostError> {
+    let mode = value_of(Path::new(MODE))
+        .map_err(|_| unfit("hint faults need a kernel with NUMA balancing; this one has no kernel.numa_balancing"))?;
+    if mode != "0" && mode != "1" {
+        return Err(unfit(format!(
+            "kernel.numa_balancing is {mode}: somebody on this host uses balancing for memory tiers, and it is left alone; set it to 0 to use hint faults"
+        )));
+    }
+    Ok(mode)
+}
+
+fn probe() -> Result<(), HostError> {
+    mode()?;
+    let tiers = fs::read_dir(TIERS).map_or(0, |found| {
+        found
+            .flatten()
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("memory_tier"))
+            .count()
+    });
+    if tiers < 2 {
+        return Err(unfit(format!(
+            "hint faults come from pages of slow tiers, and the kernel sees {tiers} memory tier(s) here ({TIERS}); firmware has to describe the nodes (HMAT) as different"
+        )));
+    }
+    value_of(&Path::new(SETTINGS).join("hot_threshold_ms")).map_err(|error| {
+        unfit(format!(
+            "hint faults need root and debugfs ({SETTINGS}): {error}; mount -t debugfs none /sys/kernel/debug"
+        ))
+    })?;
+    match sees_faults() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(unfit("the kernel's event of page faults does not say their addresses")),
+        Err(error) => Err(unfit(format!(
+            "the kernel's event of page faults cannot be opened ({error}); run as root or with CAP_PERFMON"
+        ))),
+    }
+}
+
+/// Pages of a process that are known to be in memory: bits by chunk of 512 pages.
+#[derive(Debug, Default)]
+struct Resident(HashMap<u64, [u64; 8]>);
+
+impl Resident {
+    /// Adds a page; false when it was known.
+    fn add(&mut self, page: u64) -> bool {
+        let chunk = self.0.entry(page / CHUNK_PAGES).or_default();
+        let (word, bit) = ((page % CHUNK_PAGES / 64) as usize, 1 << (page % 64));
+        let new = chunk[word] & bit == 0;
+        chunk[word] |= bit;
+        new
+    }
+
+    /// Forgets what lies in none of the areas; a chunk that one of them reaches into stays.
+    fn keep(&mut self, areas: &[Area]) {
+        self.0.retain(|chunk, _| {
+            let (from, to) = (chunk * CHUNK_PAGES, (chunk + 1) * CHUNK_PAGES);
+            areas.iter().any(|area| area.start < to && from < area.end)
+        });
+    }
+}
+
+#[derive(Debug)]
+struct HintFaults {
+    stream: Stream,
+    processes: BTreeMap<i32, (Resident, Vec<Area>)>,
+}
+
+impl HintFaults {
+    fn open(setup: &Setup) -> Result<Self, HostError> {
+        mode()?;
+        let scopes: Vec<Scope> = event::online()
+            .map_err(|error| unfit(format!("the processors of this host are not known: {error}")))?
+            .into_iter()
+            .map(Scope::Processor)
+            .collect();
+        let stream = Stream::open(&page_faults(), None, &scopes).map_err(|error| {
+            unfit(format!(
+                "page faults of other processes cannot be seen ({error}); run as root or with CAP_PERFMON"
+            ))
+        })?;
+        let mut journal = setup.journal.get();
+        let folder = Path::new(SETTINGS);
+        journal.set(&folder.join("hot_threshold_ms"), "0")?;
+        let wanted_ms = (setup.drain_ns / 1_000_000).clamp(100, MOST_SCAN_PERIOD_MS);
+        shorten(&mut |path, value| journal.set(path, value), folder, wanted_ms)?;
+        journal.set(Path::new(MODE), FOR_TIERS)?;
+        Ok(Self {
+            stream,
+            processes: BTreeMap::new(),
+        })
+    }
+}
+
+/// Makes scans come every `wanted_ms`, where they come less often; the least period must not pass the most.
+fn shorten(
+    set: &mut dyn FnMut(&Path, &str) -> Result<(), HostError>,
+    folder: &Path,
+    wanted_ms: u64,
+) -> Result<(), HostError> {
+    for name in ["scan_delay_ms", "scan_period_min_ms", "scan_period_max_ms"] {
+        let path = folder.join(name);
+        let now: Option<u64> = value_of(&path).ok().and_then(|value| value.parse().ok());
+        if now.is_some_and(|now_ms| now_ms > wanted_ms) {
+            set(&path, &wanted_ms.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+impl Source for HintFaults {
+    fn name(&self) -> &'static str {
+        HINT_FAULTS.name
+    }
+
+    fn signals(&self) -> Signals {
+        HINT_FAULTS.signals
+    }
+
+    fn attach(&mut self, pid: i32) -> Result<(), HostError> {
+        self.processes.insert(pid, Default::default());
+        Ok(())
+    }
+
+    fn forget(&mut self, pid: i32) {
+        self.processes.remove(&pid);
+    }
+
+    fn areas(&mut self, pid: i32, areas: &[Area]) -> Result<(), HostError> {
+        let Some((resident, known)) = self.processes.get_mut(&pid) else {
+            return Ok(());
+        };
+        // What is gone may come back as other memory, whose first touch is no hint.
+        resident.keep(areas);
+        let mut pagemap = Pagemap::open(pid)
+            .map_err(|error| unfit(format!("the page table of process {pid} cannot be read: {error}")))?;
+        for area in areas.iter().filter(|area| !known.contains(area)) {
+            // Fails for mappings that went away meanwhile.
+            let _ = pagemap.each(area.start, area.end, PRESENT, 0, |start, end| {
+                (start..end).for_each(|page| {
+                    resident.add(page);
+                });
+            });
+        }
+        *known = areas.to_vec();
+        Ok(())
+    }
+
+    fn drain(&mut self, into: &mut Vec<Access>) -> Result<Drained, HostError> {
+        let before = into.len();
+        let processes = &mut self.processes;
+        let drained = self.stream.drain(|sample| {
+            let Some((resident, areas)) = processes.get_mut(&sample.pid) else {
+                return;
+            };
+            let page = sample.address / PAGE_BYTES;
+            if !areas.iter().any(|area| area.start <= page && page < area.end) || resident.add(page) {
+                return;
+            }
+            into.push(Access {
+                pid: sample.pid,
+                thread: sample.thread,
+                address: sample.address,
+                bytes: 1,
+                kind: AccessKind::HintFault,
+                weight: 1,
+                time_ns: sample.time_ns,
+                armed_ns: None,
+                node: None,
+            });
+        });
+        // Processors are read one after the other.
+        into[before..].sort_by_key(|access| access.time_ns);
+        Ok(drained)
+    }
+
+    fn detach(&mut self) {
+        self.processes.clear();
+        self.stream = Stream::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fault_that_brings_a_page_in_is_no_hint() {
+        let mut resident = Resident::default();
+        assert!(resident.add(7) && resident.add(7 + CHUNK_PAGES));
+        assert!(!resident.add(7) && resident.add(8) && !resident.add(8));
+        let label = String::new();
+        resident.keep(&[Area {
+            start: CHUNK_PAGES,
+            end: CHUNK_PAGES + 8,
+            label,
+        }]);
+        assert!(resident.add(7), "its mapping went away");
+        assert!(!resident.add(7 + CHUNK_PAGES));
+    }
+
+    #[test]
+    fn scans_are_only_ever_made_more_frequent() {
+        let folder = std::env::temp_dir().join(format!("tiertune-scans-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("made");
+        for (name, value) in [
+            ("scan_delay_ms", "1000"),
+            ("scan_period_min_ms", "100"),
+            ("scan_period_max_ms", "60000"),
+        ] {
+            fs::write(folder.join(name), value).expect("written");
+        }
+        let mut changed = Vec::new();
+        shorten(
+            &mut |path, value| {
+                changed.push((path.file_name().expect("a name").to_owned(), value.to_owned()));
+                Ok(())
+            },
+            &folder,
+            500,
+        )
+        .expect("set");
+        assert_eq!(
+            changed,
+            [
+                ("scan_delay_ms".into(), "500".into()),
+                ("scan_period_max_ms".into(), "500".into())
+            ]
+        );
+        fs::remove_dir_all(&folder).expect("removed");
+    }
+}
