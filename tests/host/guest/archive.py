@@ -1,8 +1,8 @@
 """What the guest is made of, fetched from Debian's archive: a kernel, an emulator and a static shell.
 
-Nothing is installed: packages are unpacked into a cache folder (`$XDG_CACHE_HOME/tiertune/guest`), with lists of packages of
-their own, so that neither the machine's sources nor what it has installed matter. The emulator comes with all its
-libraries, down to the loader, and runs on those.
+Nothing is installed: packages are unpacked into a cache folder (`$XDG_CACHE_HOME/tiertune/guest`), with
+lists of packages of their own, so that neither the machine's sources nor what it has installed matter. The
+emulator comes with all its libraries, down to the loader, and runs on those.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-# Debian 12's own kernel (6.1) has neither DAMON nor PAGEMAP_SCAN, and its QEMU (7.2) loses its way in newer kernels.
+# Debian 12's own kernel (6.1) has neither DAMON nor PAGEMAP_SCAN, and its QEMU (7.2) breaks newer kernels.
 SUITE, NEWER = "bookworm", "bookworm-backports"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 KERNEL = "linux-image-amd64"

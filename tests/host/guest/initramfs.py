@@ -18,20 +18,22 @@ B=/bin/busybox
 $B mount -t proc proc /proc
 $B mount -t devtmpfs dev /dev
 for M in {modules}; do $B insmod /modules/$M.ko || echo "GUEST-BROKEN module $M"; done
-$B mount -t 9p -o trans=virtio,version=9p2000.L,cache=loose,msize=524288,ro host /host || echo "GUEST-BROKEN root"
+O=trans=virtio,version=9p2000.L,msize=524288
+$B mount -t 9p -o $O,cache=loose,ro host /host || echo "GUEST-BROKEN root"
 $B mount -t tmpfs layer /layer
 $B mkdir /layer/over /layer/work
-$B mount -t overlay -o lowerdir=/host,upperdir=/layer/over,workdir=/layer/work root /root || echo "GUEST-BROKEN layer"
+L=lowerdir=/host,upperdir=/layer/over,workdir=/layer/work
+$B mount -t overlay -o $L root /root || echo "GUEST-BROKEN layer"
 R=/root
-$B mkdir -p $R/proc $R/sys $R/dev $R/tmp $R/run $R{exchange}
+$B mkdir -p $R/proc $R/sys $R/dev $R/run $R{exchange}
 $B mount -t proc proc $R/proc
 $B mount -t sysfs sys $R/sys
 $B mount -t devtmpfs dev $R/dev
 $B mount -t debugfs debug $R/sys/kernel/debug
-$B mount -t tmpfs tmp $R/tmp
 $B mount -t tmpfs run $R/run
 $B mkdir -p $R{exchange}
-$B mount -t 9p -o trans=virtio,version=9p2000.L,cache=none,msize=524288 exchange $R{exchange} || echo "GUEST-BROKEN exchange"
+$B mount -t 9p -o $O,cache=none exchange $R{exchange} || echo "GUEST-BROKEN exchange"
+echo GUEST-START
 $B chroot $R {exchange}/start
 echo "GUEST-END $?"
 $B sync

@@ -1,7 +1,7 @@
-"""Boots the guest: two nodes of memory that firmware describes as fast and slow, so that the kernel makes two tiers of them.
+"""Boots the guest: two nodes of memory, fast and slow by the word of its firmware, so that the kernel has two tiers.
 
-There is no performance in it: instructions are emulated, and both nodes are the same memory of the host. What it shows is
-where pages are and what the kernel counts.
+There is no performance in it: instructions are emulated, and both nodes are the same memory of the host. What it
+shows is where pages are and what the kernel counts.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ EXCHANGE = "/run/exchange"
 # Stock kernels do not run under every hypervisor's KVM, and what is asserted does not depend on speed.
 ACCELERATOR = "tcg"
 FAST_MIB, SLOW_MIB = 1024, 512
-# Emulated processors flush their cached translations only with these, without which accessed bits stay as they are.
+# Emulated processors flush cached translations only with these; otherwise accessed bits are not set again.
 FLUSHING = ["pti=on", "nopcid"]
 BROKEN = re.compile(r"GUEST-BROKEN|Kernel panic|Oops:|general protection fault|BUG: ")
+START, END = "GUEST-START", "GUEST-END"
+# It takes 8 s on an idle machine.
+START_TIMEOUT_S = 90
 BOOTS = 3
 
 
@@ -31,13 +34,14 @@ class Boot:
     """What a boot left behind."""
 
     console: str
+    exchange: Path
     results: list[dict[str, Any]]
     seconds: float
     boots: int
 
 
 def nodes() -> list[str]:
-    """Firmware's description: node 0 with the processors, node 1 without, three times as far and a fifth as wide."""
+    """Firmware's description: node 0 with the processors; node 1 without, further away and narrower."""
     options = []
     for node, mebibytes in enumerate((FAST_MIB, SLOW_MIB)):
         options += ["-object", f"memory-backend-ram,id=memory{node},size={mebibytes}M"]
@@ -71,7 +75,8 @@ def command(parts: archive.Parts, initrd: Path, exchange: Path) -> list[str]:
 def boot(start: str, folder: Path, timeout_s: float) -> Boot:
     """Runs the shell script `start` in the guest, which may leave lines of JSON in `EXCHANGE/results`.
 
-    A boot that breaks before the script ends (early oopses of emulated kernels are known) is repeated, twice at most.
+    A boot that breaks before the script begins, or by an oops (emulated kernels are known for early ones), is
+    repeated, twice at most; a script that does not come to its end is not.
 
     Raises:
         AssertionError: when no boot came to the end; with the console's last lines.
@@ -86,22 +91,29 @@ def boot(start: str, folder: Path, timeout_s: float) -> Boot:
         script.write_text(f"#!/bin/sh\n{start}")
         script.chmod(0o755)
         begin = time.monotonic()
-        console = _console(command(parts, initrd, exchange), parts.environment, timeout_s)
-        if "GUEST-END" in console and BROKEN.search(console) is None:
-            return Boot(console, _results(exchange / "results"), time.monotonic() - begin, number)
+        console = _console(command(parts, initrd, exchange), parts, folder / f"console-{number}", timeout_s)
+        seconds = time.monotonic() - begin
+        if BROKEN.search(console) is None:
+            if END in console:
+                return Boot(console, exchange, _results(exchange / "results"), seconds, number)
+            if START in console:
+                raise AssertionError(f"no end after {seconds:.0f} s; the console ends in:\n{console[-3000:]}")
     raise AssertionError(f"the guest broke {BOOTS} times; its console ends in:\n{console[-3000:]}")
 
 
-def _console(call: list[str], environment: dict[str, str], timeout_s: float) -> str:
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        call, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT, text=True, errors="replace"
-    ) as emulator:
-        try:
-            return emulator.communicate(timeout=timeout_s)[0]
-        except subprocess.TimeoutExpired:
-            emulator.kill()
-            return f"{emulator.communicate()[0]}\nno end after {timeout_s:.0f} s"
+def _console(call: list[str], parts: archive.Parts, path: Path, timeout_s: float) -> str:
+    """What the console says until the emulator ends, or is ended since it takes too long or never begins."""
+    begin = time.monotonic()
+    with path.open("wb") as console:
+        streams = {"stdin": subprocess.DEVNULL, "stdout": console, "stderr": subprocess.STDOUT}
+        with subprocess.Popen(call, env=parts.environment, **streams) as emulator:  # type: ignore[call-overload]
+            while emulator.poll() is None:
+                time.sleep(0.2)
+                seconds = time.monotonic() - begin
+                text = path.read_text(errors="replace")
+                if seconds > timeout_s or (seconds > START_TIMEOUT_S and START not in text):
+                    emulator.kill()
+    return path.read_text(errors="replace")
 
 
 def _results(path: Path) -> list[dict[str, Any]]:
