@@ -1,7 +1,7 @@
-"""Boots the guest: two nodes of memory, fast and slow by the word of its firmware, so that the kernel has two tiers.
+"""Boots the guest: two nodes of memory, which its firmware says are fast and slow, so two tiers for the kernel.
 
-There is no performance in it: instructions are emulated, and both nodes are the same memory of the host. What it
-shows is where pages are and what the kernel counts.
+There is no performance in it: instructions are emulated, and both nodes are the same memory of the host. It
+shows where pages are and what the kernel counts.
 """
 
 from __future__ import annotations
