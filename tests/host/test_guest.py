@@ -1,7 +1,7 @@
 """In a virtual machine with two memory tiers: what sources see of a known hot set; hosts are left as found.
 
-Guests are booted once for each file of scenarios; a test asserts on what its scenario wrote down. Nothing here
-is about time.
+Guests are booted once for each file of scenarios; a test asserts on what its scenario wrote down. Nothing is
+about time.
 """
 
 from __future__ import annotations

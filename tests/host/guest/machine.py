@@ -1,4 +1,4 @@
-"""Boots the guest: two nodes of memory, which its firmware says are fast and slow, so two tiers for the kernel.
+"""Boots the guest: two nodes of memory, fast and slow by its firmware's word, so two tiers for the kernel.
 
 There is no performance in it: instructions are emulated, and both nodes are the same memory of the host. It
 shows where pages are and what the kernel counts.
