@@ -88,11 +88,22 @@ $(COMMAND): pyproject.toml $(PACKAGES)
 	$(PIP) install --no-index --no-deps --no-build-isolation --editable .
 	touch $@
 
+# Static, so that they run in an empty container or an initial RAM disk as well.
+STATIC_TARGET := $(shell uname -m)-unknown-linux-gnu
+define static-binary
+	@echo "==> $@ (Rust, optimised, static; the first time about 2 minutes)"
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --quiet --release --locked \
+	    --manifest-path $(CARGO_MANIFEST) --target $(STATIC_TARGET) -p $@
+	install -m 755 "$${CARGO_TARGET_DIR:-engine/target}/$(STATIC_TARGET)/release/$@" $(BIN)/$@
+endef
+
 .PHONY: tierload
 tierload: $(PACKAGES) ## The kernels and memory measurements as a command, which `tiertune calibrate` uses
-	@echo "==> tierload (Rust, optimised; the first time about 2 minutes)"
-	cargo build --quiet --release --locked --manifest-path $(CARGO_MANIFEST) -p tierload
-	install -m 755 "$${CARGO_TARGET_DIR:-engine/target}/release/tierload" $(BIN)/tierload
+	$(static-binary)
+
+.PHONY: tierd
+tierd: $(PACKAGES) ## The live daemon: policies on the memory nodes of this host
+	$(static-binary)
 
 .PHONY: lock
 lock: $(ENGINE) ## Renew the Python locks (LOCK_FLAGS=--upgrade to move versions); the Rust one: cargo update

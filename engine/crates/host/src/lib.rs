@@ -7,13 +7,17 @@
 
 mod area;
 mod damon;
+pub mod follow;
 #[cfg(target_arch = "x86_64")]
 mod inject;
 #[cfg(not(target_arch = "x86_64"))]
 #[path = "inject_nowhere.rs"]
 mod inject;
 mod journal;
+pub mod launch;
 mod look;
+pub mod numa;
+pub mod owner;
 mod pagemap;
 pub mod perf;
 mod probe;

@@ -460,7 +460,7 @@ impl Policy for Hemem {
     fn on_alloc(&mut self, extent: &Extent, cx: &mut Context<'_>) -> Placement {
         self.admit(cx.pages);
         let range = extent.start..extent.start + extent.pages;
-        if u64::from(extent.pages) * self.topology.page_bytes < self.config.mmap_filter_size_bytes {
+        if u64::from(extent.whole_pages) * self.topology.page_bytes < self.config.mmap_filter_size_bytes {
             self.make_room(extent.pages, cx);
             self.unmanaged_pages += extent.pages;
             range.for_each(|page| self.counts.set(page, UNMANAGED, true));

@@ -74,6 +74,8 @@ pub struct Extent {
     pub start: Page,
     /// Number of pages.
     pub pages: u32,
+    /// Pages of the whole allocation, of which a live daemon hears piece by piece, as it is touched; elsewhere `pages`.
+    pub whole_pages: u32,
 }
 
 /// Where every page is; the policy's read-only view of what the kernel's page tables say.

@@ -222,6 +222,7 @@ impl<'w> Driver<'w> {
             site: object.site,
             start: object.first_page,
             pages: object.pages,
+            whole_pages: object.pages,
         }
     }
 

@@ -302,6 +302,7 @@ impl Driver {
             site,
             start,
             pages,
+            whole_pages: pages,
         };
         let placement = self.call(|policy, cx| policy.on_alloc(&extent, cx));
         self.pages.place(&extent, placement);

@@ -1,0 +1,151 @@
+//! Starting a program whose memory is to be tiered, and giving up rights that are not needed to watch it.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+use crate::numa;
+
+/// How a program is started.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Its memory comes from this node as long as that has any.
+    pub node: u32,
+    /// The kernel's balancing may look at its memory.
+    pub hint_faults: bool,
+    /// Whether it may have transparent huge pages.
+    pub huge_pages: bool,
+}
+
+impl Launch {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When there is no such program, or no such node.
+    pub fn start(&self) -> io::Result<Child> {
+        let (program, arguments) = self
+            .command
+            .split_first()
+            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let (node, hint_faults, huge_pages) = (self.node, self.hint_faults, self.huge_pages);
+        let mut command = Command::new(program);
+        command.args(arguments);
+        // SAFETY: two system calls, which is what may be done between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                if !huge_pages && libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                numa::prefer(node, hint_faults)
+            });
+        }
+        command.spawn()
+    }
+}
+
+/// Processes that lose their parent become ours, so that the tree stays whole.
+///
+/// # Errors
+/// When the kernel does not know how.
+pub fn adopt_orphans() -> io::Result<()> {
+    // SAFETY: changes an attribute of this process.
+    if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Waits for children that have ended, without blocking: process and status of each, as of `waitpid`.
+#[must_use]
+pub fn reap() -> Vec<(i32, i32)> {
+    let mut ended = Vec::new();
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` is ours.
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+        if pid <= 0 {
+            return ended;
+        }
+        if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+            ended.push((pid, status));
+        }
+    }
+}
+
+/// Sends a signal to a process.
+pub fn signal(pid: i32, number: i32) {
+    // SAFETY: sends a signal; a process that is gone needs none.
+    unsafe { libc::kill(pid, number) };
+}
+
+/// What is kept of root's rights: `name` and number of each capability, and what it is for.
+pub const KEPT: &[(&str, u32, &str)] = &[
+    (
+        "CAP_DAC_OVERRIDE",
+        1,
+        "files of other users' processes under /proc, settings under /sys",
+    ),
+    ("CAP_KILL", 5, "to end the workload when asked to"),
+    ("CAP_SYS_PTRACE", 19, "to look at the memory of other users' processes"),
+    (
+        "CAP_SYS_ADMIN",
+        21,
+        "frame numbers, by which pages that processes share are counted once; perf before Linux 5.8",
+    ),
+    (
+        "CAP_SYS_NICE",
+        23,
+        "to move pages of other users' processes, shared ones included",
+    ),
+    ("CAP_PERFMON", 38, "hardware samples and fault events"),
+];
+
+/// Gives up every capability that is not [`KEPT`], for good; those that are left, as a mask. Nothing is gained where there
+/// was nothing.
+///
+/// # Errors
+/// When the kernel does not let go of them.
+pub fn drop_capabilities() -> io::Result<u64> {
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: i32,
+    }
+    #[repr(C)]
+    #[derive(Clone, Copy, Default)]
+    struct Sets {
+        effective: u32,
+        permitted: u32,
+        inheritable: u32,
+    }
+    const VERSION_3: u32 = 0x2008_0522;
+    let kept: u64 = KEPT.iter().map(|(_, number, _)| 1u64 << number).sum();
+    let mut header = Header {
+        version: VERSION_3,
+        pid: 0,
+    };
+    let mut sets = [Sets::default(); 2];
+    // SAFETY: header and sets are laid out as the kernel's, version 3 with two sets.
+    if unsafe { libc::syscall(libc::SYS_capget, &raw mut header, sets.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    for (place, set) in sets.iter_mut().enumerate() {
+        let kept = (kept >> (32 * place)) as u32;
+        set.permitted &= kept;
+        set.effective = set.permitted;
+        set.inheritable = 0;
+    }
+    // SAFETY: as above; a program that this process might start gains nothing either.
+    unsafe {
+        if libc::syscall(libc::SYS_capset, &raw mut header, sets.as_ptr()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(u64::from(sets[0].permitted) | (u64::from(sets[1].permitted) << 32))
+}

@@ -1,0 +1,126 @@
+//! The kernel of this host, for a program that was started here or for a process that runs already.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::thread::sleep;
+use std::time::Duration;
+
+use tiertune_host::follow::{self, PageTables, Process};
+use tiertune_host::owner::thread_cpu_ns;
+use tiertune_host::{Area, launch, monotonic_ns, numa};
+
+use crate::kernel::{Kernel, Refusal};
+
+/// This host.
+#[derive(Debug)]
+pub struct Linux {
+    /// The process that was started or named.
+    main: i32,
+    /// It is a child of ours, whose status is to be had.
+    started: bool,
+    status: Option<i32>,
+    /// Pages that several processes have may be moved.
+    moves_shared: bool,
+    tables: PageTables,
+    cpu_ns: BTreeMap<i32, u64>,
+}
+
+impl Linux {
+    /// Manages `main` and all that it starts; `started` when it is a child of this process.
+    #[must_use]
+    pub fn new(main: i32, started: bool, moves_shared: bool) -> Self {
+        Self {
+            main,
+            started,
+            status: None,
+            moves_shared,
+            tables: PageTables::default(),
+            cpu_ns: BTreeMap::new(),
+        }
+    }
+
+    /// How the program ended, as `waitpid` says; nothing while it runs, and for a process that is no child of ours.
+    #[must_use]
+    pub fn status(&self) -> Option<i32> {
+        self.status
+    }
+
+    fn reap(&mut self) {
+        for (pid, status) in launch::reap() {
+            if pid == self.main {
+                self.status = Some(status);
+            }
+        }
+    }
+}
+
+fn refusal(error: &io::Error) -> Refusal {
+    match error.raw_os_error() {
+        Some(libc::ESRCH) => Refusal::Gone,
+        Some(libc::ENODEV) => Refusal::Offline,
+        _ if error.kind() == io::ErrorKind::NotFound => Refusal::Gone,
+        _ => Refusal::Other(error.to_string()),
+    }
+}
+
+impl Kernel for Linux {
+    fn now_ns(&mut self) -> u64 {
+        monotonic_ns()
+    }
+
+    fn rest(&mut self, until_ns: u64) {
+        sleep(Duration::from_nanos(until_ns.saturating_sub(monotonic_ns())));
+    }
+
+    fn processes(&mut self) -> Vec<Process> {
+        if !self.started {
+            return follow::tree(self.main);
+        }
+        self.reap();
+        if self.status.is_some() {
+            return Vec::new();
+        }
+        // What lost its parent has become a child of this process.
+        let own = std::process::id() as i32;
+        let mut found = follow::tree(own);
+        found.retain(|process| process.pid != own);
+        found
+    }
+
+    fn areas(&mut self, pid: i32) -> Vec<Area> {
+        follow::private_areas(pid)
+    }
+
+    fn resident(&mut self, pid: i32, area: &Area, found: &mut dyn FnMut(u64, u64)) -> Result<(), Refusal> {
+        self.tables.resident(pid, area, found).map_err(|error| refusal(&error))
+    }
+
+    fn nodes(&mut self, pid: i32, pages: &[u64]) -> Result<Vec<i32>, Refusal> {
+        numa::move_pages(pid, pages, None, false).map_err(|error| refusal(&error))
+    }
+
+    fn shared(&mut self, pid: i32, pages: &[u64]) -> Result<Vec<u64>, Refusal> {
+        self.tables.shared(pid, pages).map_err(|error| refusal(&error))
+    }
+
+    fn migrate(&mut self, pid: i32, pages: &[u64], node: u32) -> Result<Vec<i32>, Refusal> {
+        numa::move_pages(pid, pages, Some(node), self.moves_shared).map_err(|error| refusal(&error))
+    }
+
+    fn forget(&mut self, pid: i32) {
+        self.tables.forget(pid);
+    }
+
+    fn workload_cpu_ns(&mut self) -> u64 {
+        for process in follow::tree(self.main) {
+            if let Some(spent) = follow::cpu_ns(process.pid) {
+                self.cpu_ns.insert(process.pid, spent);
+            }
+        }
+        self.cpu_ns.values().sum()
+    }
+
+    fn own_cpu_ns(&mut self) -> u64 {
+        thread_cpu_ns()
+    }
+}

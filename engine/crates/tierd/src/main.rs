@@ -1,0 +1,175 @@
+//! `tierd`: a tiering policy on the memory of a real process.
+
+use std::fs;
+use std::process::ExitCode;
+
+use tierd::command::{self, Asked, Plan};
+use tierd::facts;
+use tierd::metrics;
+use tierd::report::{Report, Status};
+use tierd::selfbench;
+use tierd::session::{self, Failure};
+
+const BUG: u8 = 1;
+/// Something that the user wrote cannot be done.
+const BAD_INPUT: u8 = 2;
+/// This host cannot do what was asked.
+const UNFIT_HOST: u8 = 3;
+/// The run is complete, but the workload said that it failed; the report has its own exit code.
+const WORKLOAD_FAILED: u8 = 4;
+/// A signal ended the run, in good order.
+const STOPPED: u8 = 130;
+
+fn main() -> ExitCode {
+    let matches = match command::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => {
+            // Help and version come this way too, on standard output and with success.
+            let failed = error.use_stderr();
+            // Nobody listens any more if this fails.
+            let _ = error.print();
+            return if failed { BAD_INPUT.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    let asked = match command::asked(&matches) {
+        Ok(asked) => asked,
+        Err(sentence) => return failed(&Failure::Input(sentence)),
+    };
+    match asked {
+        Asked::Run(plan) => run(&plan),
+        Asked::Probe { json } => probe(json),
+        Asked::Restore { state, json } => match session::restore(&state) {
+            Ok(restored) if json => document(&restored),
+            Ok(restored) => {
+                for setting in &restored {
+                    println!("{} = {}", setting.path, setting.value);
+                }
+                if restored.is_empty() {
+                    println!("nothing was left to be put back");
+                }
+                ExitCode::SUCCESS
+            }
+            Err(failure) => failed(&failure),
+        },
+        Asked::Stats { state } => match metrics::ask(&state) {
+            Ok(text) => {
+                print!("{text}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => failed(&Failure::Host(format!(
+                "no tierd answers at {}: {error}",
+                metrics::socket(&state).display()
+            ))),
+        },
+        Asked::SelfBench { samples } => document(&selfbench::measure(samples)),
+    }
+}
+
+fn failed(failure: &Failure) -> ExitCode {
+    eprintln!("tierd: {failure}");
+    match failure {
+        Failure::Input(_) => BAD_INPUT.into(),
+        Failure::Host(_) => UNFIT_HOST.into(),
+        Failure::Bug(_) => BUG.into(),
+    }
+}
+
+/// Writes a JSON document.
+fn document(value: &impl serde::Serialize) -> ExitCode {
+    match serde_json::to_string(value) {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => failed(&Failure::Bug(error.to_string())),
+    }
+}
+
+fn probe(json: bool) -> ExitCode {
+    let found = facts::probe();
+    if json {
+        return document(&found);
+    }
+    for node in &found.host.nodes {
+        let mib = |bytes: u64| bytes >> 20;
+        println!(
+            "node {}: {} MiB, {} MiB free, {} processors",
+            node.node,
+            mib(node.total_bytes),
+            mib(node.free_bytes),
+            node.cpus
+        );
+    }
+    for source in &found.sources {
+        match &source.problem {
+            None => println!("{}: works; {}", source.name, source.meaning),
+            Some(problem) => println!("{}: does not work; {problem}", source.name),
+        }
+    }
+    println!("counters: {}", found.counters);
+    for sentence in found.problems.iter().chain(&found.rivals) {
+        println!("{sentence}");
+    }
+    if found.fit {
+        ExitCode::SUCCESS
+    } else {
+        UNFIT_HOST.into()
+    }
+}
+
+fn run(plan: &Plan) -> ExitCode {
+    let report = match session::run(plan, |line| eprintln!("tierd: {line}")) {
+        Ok(report) => report,
+        Err(failure) => return failed(&failure),
+    };
+    if let Err(failure) = write(plan, &report) {
+        return failed(&failure);
+    }
+    summary(&report);
+    if let Some(stuck) = report.settings.iter().find(|setting| setting.problem.is_some()) {
+        return failed(&Failure::Host(format!(
+            "{} could not be put back: {}; `tierd restore` tries again",
+            stuck.path,
+            stuck.problem.as_deref().unwrap_or_default()
+        )));
+    }
+    match report.status {
+        Status::Done => ExitCode::SUCCESS,
+        Status::WorkloadFailed => WORKLOAD_FAILED.into(),
+        Status::Stopped => STOPPED.into(),
+        Status::SourceFailed => UNFIT_HOST.into(),
+    }
+}
+
+fn write(plan: &Plan, report: &Report) -> Result<(), Failure> {
+    let text = serde_json::to_string(report).map_err(|error| Failure::Bug(error.to_string()))?;
+    if let Some(path) = &plan.report {
+        // Whole or not at all: a reader never finds half a report.
+        let partial = path.with_extension("partial");
+        fs::write(&partial, format!("{text}\n"))
+            .and_then(|()| fs::rename(&partial, path))
+            .map_err(|error| Failure::Input(format!("--report {}: {error}", path.display())))?;
+    }
+    if plan.json {
+        println!("{text}");
+    }
+    Ok(())
+}
+
+fn summary(report: &Report) {
+    let mib = |bytes: u64| bytes as f64 / f64::from(1u32 << 20);
+    eprintln!(
+        "tierd: {:.1} s; at most {:.1} MiB in the fast tier; promoted {:.1} MiB, demoted {:.1} MiB; {} samples, {} hint faults; \
+         {:.2} s of processor time",
+        report.workload.runtime_s,
+        mib(report.counts.most_fast_bytes),
+        mib(report.migrations.promoted_bytes),
+        mib(report.migrations.demoted_bytes),
+        report.counts.samples,
+        report.counts.hint_faults,
+        report.overhead.cpu_s,
+    );
+    for note in &report.notes {
+        eprintln!("tierd: {note}");
+    }
+}

@@ -1,0 +1,198 @@
+//! What the daemon itself costs: samples made up, the real translator, page table and policy, and no workload.
+
+use serde::Serialize;
+use tiertune_host::owner::thread_cpu_ns;
+use tiertune_host::source::{Access, AccessKind, Signals};
+use tiertune_policy::{Config, Context, CounterRng, Counters, Move, Needs, Order, TierCounters, Topology, registry};
+
+use crate::signals::Translator;
+use crate::table::{Accessed, BLOCK_FRAMES, FRAME_BYTES, Piece, Table};
+
+/// Memory of the measurement.
+const MEMORY_BYTES: u64 = 4 << 30;
+const BATCH: usize = 4096;
+const SYSTEMS: [&str; 3] = ["hemem", "memtis", "pact"];
+
+/// Costs of one system with one page size.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cost {
+    /// The system.
+    pub policy: &'static str,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Pages.
+    pub pages: u32,
+    /// Samples that were given.
+    pub samples: u64,
+    /// From addresses to samples of pages, for a million.
+    pub sampling_cpu_s_per_million: f64,
+    /// In the policy, its wake-ups every 10 ms of 100 000 samples a second included, for a million.
+    pub policy_cpu_s_per_million: f64,
+    /// Bytes of the daemon for each page, without the policy's.
+    pub daemon_bytes_per_page: f64,
+    /// Bytes of the policy's saved state for each page.
+    pub policy_bytes_per_page: f64,
+}
+
+/// Measures some systems.
+#[must_use]
+pub fn measure(samples: u64) -> Vec<Cost> {
+    let mut found = Vec::new();
+    for policy in SYSTEMS {
+        for page_bytes in [4 << 10, 2 << 20] {
+            let known = registry::find(policy).is_ok_and(|system| system.page_bytes().contains(&page_bytes));
+            if known {
+                found.extend(cost(policy, page_bytes, samples));
+            }
+        }
+    }
+    found
+}
+
+fn cost(name: &'static str, page_bytes: u64, samples: u64) -> Option<Cost> {
+    let pages = (MEMORY_BYTES / page_bytes) as u32;
+    let topology = Topology {
+        page_bytes,
+        pages,
+        capacity_pages: vec![pages / 4, pages],
+    };
+    let system = registry::find(name).ok()?;
+    let mut config = Config::new();
+    if name == "hemem" {
+        // Everything is managed, however small.
+        config.insert("mmap_filter_size_bytes".to_owned(), tiertune_policy::Value::Int(0));
+    }
+    let mut policy = system.build(&config, &topology).ok()?;
+    let requests = policy.samplers();
+    let signals = Signals {
+        load_misses: true,
+        slow_load_misses: true,
+        stores: true,
+        ..Signals::default()
+    };
+    let mut translator = Translator::new(&requests, &requests, Needs::default(), &signals, "", 1).ok()?;
+    let mut table = Table::new(page_bytes, pages, MEMORY_BYTES / 4, pages);
+    let mut accessed = Accessed::default();
+    let mut world = World {
+        counters: Counters {
+            tiers: vec![TierCounters::default(); 2],
+            ..Counters::default()
+        },
+        rng: CounterRng::new(1, &[]),
+        moves: Vec::new(),
+        orders: Vec::new(),
+        wake: Some(0),
+    };
+    for chunk in 0..MEMORY_BYTES >> 21 {
+        let block = table.take(1, chunk)?;
+        for frame in 0..BLOCK_FRAMES {
+            table.note(block, frame, Some(u8::from(chunk >= MEMORY_BYTES >> 23)));
+        }
+        let piece = Piece {
+            start: 0,
+            end: table.block_pages() as u16,
+            object: chunk as u32,
+            site: 0,
+            whole_pages: pages,
+        };
+        table.pieces_mut(block).push(piece);
+        let extent = table.extent(block, &piece);
+        world.call(0, &table, &mut accessed, |cx| policy.on_alloc(&extent, cx));
+    }
+    let kinds: Vec<AccessKind> = requests
+        .iter()
+        .map(|request| crate::signals::kind_of(request.event))
+        .collect();
+    let mut draw = CounterRng::new(2, &[]);
+    let (mut sampling_ns, mut policy_ns, mut given, mut now) = (0, 0, 0, 0);
+    while given < samples && !kinds.is_empty() {
+        // A tenth of the memory takes nine tenths of the accesses.
+        let batch: Vec<Access> = (0..BATCH)
+            .map(|nth| {
+                let part = if draw.next_f64() < 0.9 { 0.1 } else { 1.0 };
+                let frame = (draw.next_f64() * part * (MEMORY_BYTES / FRAME_BYTES) as f64) as u64;
+                now += 10_000;
+                Access {
+                    pid: 1,
+                    thread: 1,
+                    address: frame * FRAME_BYTES + 64,
+                    bytes: 1,
+                    kind: kinds[nth % kinds.len()],
+                    weight: 1,
+                    time_ns: now,
+                    armed_ns: None,
+                    node: None,
+                }
+            })
+            .collect();
+        let begun = thread_cpu_ns();
+        let news = translator.translate(&batch, &mut table, &mut accessed, |time| time);
+        let between = thread_cpu_ns();
+        world.call(now, &table, &mut accessed, |cx| policy.on_samples(&news.samples, cx));
+        if world.wake.is_some_and(|at| at <= now) {
+            world.wake = None;
+            world.call(now, &table, &mut accessed, |cx| policy.on_wake(cx));
+        }
+        let ended: Vec<tiertune_policy::Migrated> = world
+            .moves
+            .drain(..)
+            .map(|request: Move| tiertune_policy::Migrated {
+                request,
+                outcome: tiertune_policy::Outcome::NoSpace,
+                at: now,
+            })
+            .collect();
+        if !ended.is_empty() {
+            world.call(now, &table, &mut accessed, |cx| policy.on_migrations(&ended, true, cx));
+            world.moves.clear();
+        }
+        sampling_ns += between - begun;
+        policy_ns += thread_cpu_ns() - between;
+        given += BATCH as u64;
+    }
+    let millions = given as f64 / 1e6;
+    Some(Cost {
+        policy: name,
+        page_bytes,
+        pages,
+        samples: given,
+        sampling_cpu_s_per_million: sampling_ns as f64 / 1e9 / millions,
+        policy_cpu_s_per_million: policy_ns as f64 / 1e9 / millions,
+        daemon_bytes_per_page: (table.own_bytes() + accessed.own_bytes() + translator.own_bytes()) as f64
+            / f64::from(pages),
+        policy_bytes_per_page: policy.save().len() as f64 / f64::from(pages),
+    })
+}
+
+struct World {
+    counters: Counters,
+    rng: CounterRng,
+    moves: Vec<Move>,
+    orders: Vec<Order>,
+    wake: Option<u64>,
+}
+
+impl World {
+    fn call<R>(
+        &mut self,
+        now: u64,
+        table: &Table,
+        accessed: &mut Accessed,
+        work: impl FnOnce(&mut Context<'_>) -> R,
+    ) -> R {
+        let mut context = Context {
+            now,
+            pages: table,
+            accessed,
+            counters: &self.counters,
+            truth: None,
+            rng: &mut self.rng,
+            moves: &mut self.moves,
+            orders: &mut self.orders,
+            wake_at: &mut self.wake,
+        };
+        let result = work(&mut context);
+        self.orders.clear();
+        result
+    }
+}
