@@ -18,6 +18,7 @@ from tiertune.tuner.cli import (
     doctor,
     evaluate,
     explain,
+    host,
     profiles,
     recording,
     reproduce,
@@ -91,6 +92,7 @@ app.command()(explain.explain)
 app.command()(recording.record)
 app.command()(calibrate.calibrate)
 app.add_typer(profiles.profile, name="profile")
+app.add_typer(host.host, name="host")
 app.command("list")(catalog.list_names)
 app.command()(catalog.show)
 app.command()(schema.schema)
