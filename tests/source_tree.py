@@ -8,7 +8,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "engine" / "python" / "tiertune"
-LINKED_FOLDERS = ("adapters", "campaigns", "claims", "machines", "spaces", "sweeps", "tuner", "workloads")
+LINKED_FOLDERS = (
+    "adapters",
+    "campaigns",
+    "claims",
+    "machines",
+    "spaces",
+    "suites",
+    "sweeps",
+    "tuner",
+    "workloads",
+)
 
 
 @cache

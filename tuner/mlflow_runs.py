@@ -33,11 +33,11 @@ class MlflowRuns:
     def __init__(
         self, journal: Journal, plan: CampaignPlan, results: Path, uri: str, experiment: str
     ) -> None:
-        self._client = _client(uri)
+        self._client = mlflow_client(uri)
         self._journal = journal
         self._plan = plan
         self._claim = journal.claimed()
-        self._experiment = _experiment(self._client, experiment, uri, results)
+        self._experiment = experiment_of(self._client, experiment, uri, results)
         self._known: dict[str, tuple[str, str]] = {
             run.data.tags["tiertune.key"]: (run.info.run_id, run.info.status)
             for run in self._search(f"tags.`tiertune.campaign` = '{self._claim.identity}'")
@@ -51,7 +51,7 @@ class MlflowRuns:
         for row in rows:
             self._send(row)
         self._client.log_batch(
-            self.parent, metrics=_metrics(self._series(rows)), params=_params(self._summary())
+            self.parent, metrics=metrics_of(self._series(rows)), params=_params(self._summary())
         )
 
     def finish(self, complete: bool) -> None:
@@ -70,7 +70,7 @@ class MlflowRuns:
         tags["mlflow.note.content"] = "\n\n".join(
             text for name, text in tags.items() if name.endswith("verdict")
         )
-        self._client.log_batch(self.parent, metrics=_metrics(values), tags=_tags(tags))
+        self._client.log_batch(self.parent, metrics=metrics_of(values), tags=tags_of(tags))
         self._client.set_terminated(self.parent, "FINISHED" if complete else "KILLED")
 
     def attach(self, files: Iterable[Path]) -> None:
@@ -101,7 +101,7 @@ class MlflowRuns:
         scenario = {n: v for n, v in trial.scenario.document().items() if v is not None}
         params = {**scenario, "system": trial.system, "seed": trial.seed, "number": trial.number}
         knobs = {f"knob.{name}": value for name, value in trial.config.items()}
-        self._client.log_batch(run, metrics=_metrics(values), params=_params({**params, **knobs}))
+        self._client.log_batch(run, metrics=metrics_of(values), params=_params({**params, **knobs}))
         status = "FINISHED" if row.status is Status.OK else "FAILED"
         self._client.set_terminated(run, status, _milliseconds(finished))
         self._known[trial.key] = (run, status)
@@ -167,7 +167,7 @@ class MlflowRuns:
                 return found
 
 
-def _client(uri: str) -> Any:
+def mlflow_client(uri: str) -> Any:
     """An MLflow client that reports to nobody, asks nothing, and gives up on a dead server within seconds."""
     settings = {
         "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -186,7 +186,7 @@ def _client(uri: str) -> Any:
     return MlflowClient(tracking_uri=uri)
 
 
-def _experiment(client: Any, name: str, uri: str, results: Path) -> str:
+def experiment_of(client: Any, name: str, uri: str, results: Path) -> str:
     found = client.get_experiment_by_name(name)
     if found is None:
         # Without a place of its own, a SQLite store would put artefacts into the current directory.
@@ -200,7 +200,7 @@ def _experiment(client: Any, name: str, uri: str, results: Path) -> str:
     return str(found.experiment_id)
 
 
-def _metrics(values: Iterable[tuple[str, float, str, int]]) -> list[Any]:
+def metrics_of(values: Iterable[tuple[str, float, str, int]]) -> list[Any]:
     """MLflow metrics of (name, value, time, step); values that are not finite are left out."""
     from mlflow.entities import Metric
 
@@ -216,7 +216,7 @@ def _params(values: Mapping[str, Any]) -> list[Any]:
     return [Param(_name(name), text[:VALUE_CHARACTERS]) for name, text in texts.items()]
 
 
-def _tags(values: Mapping[str, str]) -> list[Any]:
+def tags_of(values: Mapping[str, str]) -> list[Any]:
     from mlflow.entities import RunTag
 
     return [RunTag(name, text) for name, text in values.items()]

@@ -12,6 +12,7 @@ from tiertune.nearest import nearest
 from tiertune.spaces.definition import Space
 from tiertune.tuner.campaign import Campaign
 from tiertune.tuner.claims.definition import Claims
+from tiertune.tuner.nightly.suite import Suite
 from tiertune.tuner.sweep.definition import Sweep
 from tiertune.workloads.definition import Workload
 
@@ -20,6 +21,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "claims": Claims,
     "machine": Machine,
     "space": Space,
+    "suite": Suite,
     "sweep": Sweep,
     "workload": Workload,
 }

@@ -24,6 +24,7 @@ COMMANDS = (
     "reproduce",
     "transfer",
     "explain",
+    "nightly",
     "record",
     "list",
     "show",
@@ -84,7 +85,7 @@ def test_the_list_of_commands_is_complete() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["systems", "workloads", "machines", "campaigns", "spaces", "sweeps", "claims"]
+    "kind", ["systems", "workloads", "machines", "campaigns", "spaces", "suites", "sweeps", "claims"]
 )
 def test_lists(kind: str) -> None:
     document = json.loads(tiertune("list", kind, "--json").stdout)

@@ -16,6 +16,7 @@ EXAMPLES = {
     "workload": "workloads/gups.yaml",
     "machine": "machines/icx-pmem.yaml",
     "space": "tests/configs/good/space/full.yaml",
+    "suite": "suites/nightly.yaml",
     "sweep": "sweeps/all-systems.yaml",
     "claims": "tests/configs/good/claims/minimal.yaml",
 }

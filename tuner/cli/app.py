@@ -19,6 +19,7 @@ from tiertune.tuner.cli import (
     evaluate,
     explain,
     host,
+    nightly,
     profiles,
     recording,
     reproduce,
@@ -91,6 +92,7 @@ app.command()(transfer.transfer)
 app.command()(explain.explain)
 app.command()(recording.record)
 app.command()(calibrate.calibrate)
+app.add_typer(nightly.nightly, name="nightly")
 app.add_typer(profiles.profile, name="profile")
 app.add_typer(host.host, name="host")
 app.command("list")(catalog.list_names)

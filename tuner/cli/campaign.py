@@ -191,9 +191,17 @@ def _tune(
 
 
 def run_campaign(
-    campaign: Campaign, plan: CampaignPlan, results: Path, extend: bool, scheduler: str | None = None
+    campaign: Campaign,
+    plan: CampaignPlan,
+    results: Path,
+    extend: bool,
+    scheduler: str | None = None,
+    also: Listener | None = None,
 ) -> None:
-    """Runs what is left of a campaign, watched and mirrored; writes campaign.yaml beside its journal."""
+    """Runs what is left of a campaign, watched and mirrored; writes campaign.yaml beside its journal.
+
+    `also` hears every event, too; what it raises when a trial has ended ends the campaign for now.
+    """
     from tiertune.tuner import events
     from tiertune.tuner.cli.output import console
     from tiertune.tuner.loop import tune
@@ -206,8 +214,10 @@ def run_campaign(
                 # The journal took the campaign and every scenario fits: now there is something to resume.
                 _keep_campaign(campaign, plan, results, event.lag)
             watcher(event)
+            if also is not None:
+                also(event)
 
-        backend = _backend(campaign, plan, results, scheduler, watcher)
+        backend = backend_for(campaign, plan, results, scheduler, watcher)
         tune(
             plan, results, backend, listener, extend=extend, mirror=_mirror(campaign, plan, results, watcher)
         )
@@ -243,7 +253,7 @@ def is_complete(folder: Path, document: dict[str, Any]) -> bool:
         return False
 
 
-def _backend(
+def backend_for(
     campaign: Campaign, plan: CampaignPlan, results: Path, scheduler: str | None, listener: Listener
 ) -> Backend:
     """The simulator in this process, or on the workers of a scheduler."""

@@ -23,6 +23,7 @@ class Kind(StrEnum):
     MACHINES = "machines"
     CAMPAIGNS = "campaigns"
     SPACES = "spaces"
+    SUITES = "suites"
     SWEEPS = "sweeps"
     CLAIMS = "claims"
 
@@ -141,6 +142,10 @@ def _load(kind: Kind, name: str) -> object:
         from tiertune.tuner.claims.definition import load_claims
 
         return load_claims(name)
+    if kind is Kind.SUITES:
+        from tiertune.tuner.nightly.suite import load_suite
+
+        return load_suite(name)
     if kind is Kind.SWEEPS:
         from tiertune.tuner.sweep.definition import load_sweep
 

@@ -23,6 +23,7 @@ KINDS = {
     "claims": "claims",
     "machines": "machine",
     "spaces": "space",
+    "suites": "suite",
     "sweeps": "sweep",
     "workloads": "workload",
 }

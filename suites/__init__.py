@@ -1,0 +1,1 @@
+"""Ready suites; data only."""
