@@ -21,8 +21,16 @@ use crate::table::{Accessed, FRAME_BYTES, Table};
 const POLICY: u64 = 1;
 /// The daemon's own work on one task takes at most about this share of the time.
 const MOST_SHARE: f64 = 0.05;
+/// Work that comes again and again is put off by at most so many of its intervals, however long it takes.
+const MOST_INTERVALS: u64 = 10;
 /// Longest rest, so that the end of the workload is noticed.
 const LONGEST_REST_NS: u64 = 50_000_000;
+
+/// How long to leave work alone that took so long and should be done every `interval_ns`.
+fn rest_after(took_ns: u64, interval_ns: u64) -> u64 {
+    let rest = (took_ns as f64 / MOST_SHARE) as u64;
+    rest.clamp(interval_ns, interval_ns * MOST_INTERVALS)
+}
 
 /// What the driver is set up with.
 #[derive(Debug, Clone)]
@@ -307,26 +315,33 @@ impl<K: Kernel> Driver<K> {
     /// # Errors
     /// When a source fails for good, or the first process cannot be watched.
     pub fn turn(&mut self) -> Result<bool, HostError> {
+        if !self.kernel.lives() {
+            // What was left of it is let go of in good order.
+            self.refresh(true)?;
+            return Ok(false);
+        }
         let clock_ns = self.kernel.now_ns();
         if clock_ns >= self.next_refresh_ns || self.force_resync {
             let full = clock_ns >= self.next_resync_ns || self.force_resync;
+            let before_ns = self.spent.memory_ns;
             self.refresh(full)?;
-            let took = self.kernel.now_ns() - clock_ns;
-            let rest = (took as f64 / MOST_SHARE) as u64;
-            self.next_refresh_ns = self.kernel.now_ns() + self.options.refresh_ns.max(rest);
+            // Its own work, without the moves and the policy's part, which are rested for by nobody.
+            let took_ns = self.spent.memory_ns - before_ns;
+            let now_ns = self.kernel.now_ns();
             if full {
-                self.next_resync_ns = self.kernel.now_ns() + self.options.resync_ns.max(rest);
+                self.next_resync_ns = now_ns + rest_after(took_ns, self.options.resync_ns);
             }
+            self.next_refresh_ns = now_ns + rest_after(took_ns, self.options.refresh_ns);
             if self.managed.is_empty() && self.counts.processes > 0 {
                 return Ok(false);
             }
         }
         let clock_ns = self.kernel.now_ns();
         if clock_ns >= self.next_drain_ns {
+            let before_ns = self.spent.sampling_ns;
             self.drain()?;
-            let took = self.kernel.now_ns() - clock_ns;
-            let rest = (took as f64 / MOST_SHARE) as u64;
-            self.next_drain_ns = clock_ns + self.options.drain_ns.max(rest);
+            let took_ns = self.spent.sampling_ns - before_ns;
+            self.next_drain_ns = clock_ns + rest_after(took_ns, self.options.drain_ns);
         }
         let (now, begun) = (self.now(), self.kernel.own_cpu_ns());
         self.mover.step(&mut self.kernel, &mut self.table, now);
@@ -438,6 +453,14 @@ impl<K: Kernel> Driver<K> {
             hint_faults: self.counts.hint_faults,
             lost: self.counts.lost,
         }
+    }
+
+    /// Asks the kernel where everything is, now.
+    ///
+    /// # Errors
+    /// When the first process cannot be watched.
+    pub fn resync(&mut self) -> Result<(), HostError> {
+        self.refresh(true)
     }
 
     /// Ends the watching; nothing is asked of the policy any more.

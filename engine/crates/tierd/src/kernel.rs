@@ -34,6 +34,9 @@ pub trait Kernel {
     /// Waits until `until_ns`; may come back early.
     fn rest(&mut self, until_ns: u64);
 
+    /// Whether the workload's first process lives; asked often.
+    fn lives(&mut self) -> bool;
+
     /// The processes of the workload that are there now.
     fn processes(&mut self) -> Vec<Process>;
 

@@ -56,7 +56,8 @@ impl Linux {
 
 fn refusal(error: &io::Error) -> Refusal {
     match error.raw_os_error() {
-        Some(libc::ESRCH) => Refusal::Gone,
+        // A process that is ending has no memory any more, which the kernel calls an invalid argument.
+        Some(libc::ESRCH | libc::EINVAL) => Refusal::Gone,
         Some(libc::ENODEV) => Refusal::Offline,
         _ if error.kind() == io::ErrorKind::NotFound => Refusal::Gone,
         _ => Refusal::Other(error.to_string()),
@@ -72,13 +73,20 @@ impl Kernel for Linux {
         sleep(Duration::from_nanos(until_ns.saturating_sub(monotonic_ns())));
     }
 
+    fn lives(&mut self) -> bool {
+        if self.started {
+            self.reap();
+            return self.status.is_none();
+        }
+        follow::lives(self.main)
+    }
+
     fn processes(&mut self) -> Vec<Process> {
+        if !self.lives() {
+            return Vec::new();
+        }
         if !self.started {
             return follow::tree(self.main);
-        }
-        self.reap();
-        if self.status.is_some() {
-            return Vec::new();
         }
         // What lost its parent has become a child of this process.
         let own = std::process::id() as i32;

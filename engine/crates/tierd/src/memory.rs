@@ -43,10 +43,13 @@ impl<K: Kernel> Driver<K> {
             self.forget(pid);
         }
         self.counts.unmanaged_bytes = 0;
-        for process in processes {
+        // All of them are known before the first is looked at: whether pages are counted by frame depends on it.
+        for process in &processes {
             if !self.managed.contains_key(&process.pid) {
-                self.take_up(process.pid, process.image)?;
+                self.take_up(process.pid, process.image.clone())?;
             }
+        }
+        for process in &processes {
             self.follow(process.pid, full)?;
         }
         self.keep_cap();
@@ -197,7 +200,7 @@ impl<K: Kernel> Driver<K> {
             self.table.note(number, frame, tier);
         }
         self.count_shared(pid, number, &old, full);
-        self.complete(number, &tiers);
+        self.complete(number, &tiers, &old);
         let flipped: Vec<Piece> = kept
             .iter()
             .filter(|piece| {
@@ -268,13 +271,14 @@ impl<K: Kernel> Driver<K> {
     }
 
     /// New parts of large pages follow the rest into the fast tier, as far as there is room.
-    fn complete(&mut self, number: u32, tiers: &[(u16, u8)]) {
+    fn complete(&mut self, number: u32, tiers: &[(u16, u8)], old: &Frames) {
         if self.table.page_frames() == 1 {
             return;
         }
         for (place, tier) in tiers {
             let page = self.table.first_page(number) + Page::from(*place);
-            let frames = elsewhere(page, 0, &self.table);
+            let mut frames = elsewhere(page, 0, &self.table);
+            frames.retain(|(_, frame)| !old.has(*frame));
             if *tier == 0 && !frames.is_empty() && frames.len() as u64 <= self.table.room_frames() {
                 self.move_now(&frames, 0);
             }

@@ -296,6 +296,7 @@ impl Translator {
         time: impl Fn(u64) -> Nanos,
     ) -> News {
         let mut news = News::default();
+        let mut previous = None;
         for access in accesses {
             let first = access.address / FRAME_BYTES;
             let last = (access.address + access.bytes.max(1) - 1) / FRAME_BYTES;
@@ -309,7 +310,12 @@ impl Translator {
                 table.see(number, access.time_ns);
                 if let Some(page) = table.page_at(access.pid, frame) {
                     known = true;
-                    self.take(access, page, table, accessed, &time, &mut news);
+                    // A look finds a page used or not, however many of its parts were.
+                    let again = previous == Some((page, access.kind)) && is_bit(access.kind);
+                    previous = Some((page, access.kind));
+                    if !again {
+                        self.take(access, page, table, accessed, &time, &mut news);
+                    }
                 }
                 frame = (frame / step + 1) * step;
             }
@@ -332,7 +338,7 @@ impl Translator {
         let named = access.node.map(|node| u8::from(node != self.fast_node));
         let tier = named.unwrap_or_else(|| table.tier_of(page));
         let at = time(access.time_ns);
-        let is_bit = matches!(access.kind, AccessKind::Accessed | AccessKind::Written);
+        let is_bit = is_bit(access.kind);
         if self.accessed_bits {
             accessed.set(page);
         }
@@ -406,6 +412,10 @@ impl Translator {
             self.events[usize::from(tier)] += f64::from(access.weight);
         }
     }
+}
+
+fn is_bit(kind: AccessKind) -> bool {
+    matches!(kind, AccessKind::Accessed | AccessKind::Written)
 }
 
 fn bits_name(signals: &Signals) -> &'static str {

@@ -1,0 +1,6 @@
+//! The driver on an operating system in memory.
+
+mod fake;
+mod placement;
+mod scripts;
+mod trouble;
