@@ -396,9 +396,17 @@ pub fn options(page_bytes: u64, fast_frames: u64, slow_frames: u64) -> Options {
     }
 }
 
-/// Knobs with which a system manages allocations of any size.
+/// Knobs for small machines and short runs: allocations of any size are managed, and scans come often.
 pub fn knobs(name: &str) -> Config {
-    let small: &[(&str, Value)] = &[("mmap_filter_size_bytes", Value::Int(0))];
+    let small: &[(&str, Value)] = &[
+        ("mmap_filter_size_bytes", Value::Int(0)),
+        ("scan_period_min_ms", Value::Int(200)),
+        ("scan_period_ratio", Value::Int(1)),
+        ("scan_delay_ms", Value::Int(0)),
+        ("kswapd_retry_ms", Value::Int(100)),
+        ("free_enough_mib", Value::Int(1)),
+        ("demotion_margin", Value::Int(64)),
+    ];
     let system = registry::find(name).expect("it is listed");
     let known = system.knobs();
     let own = small

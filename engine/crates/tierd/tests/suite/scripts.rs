@@ -112,7 +112,7 @@ fn whatever_the_workload_does() {
         .collect();
     let mut runner = TestRunner::new(Cases {
         failure_persistence: None,
-        ..Cases::with_cases(6 * systems.len() as u32)
+        ..Cases::with_cases(4 * systems.len() as u32)
     });
     let story = (0..systems.len(), steps(), any::<bool>(), 200..2000u64);
     runner
