@@ -121,7 +121,7 @@ lock: $(ENGINE) ## Renew the Python locks (LOCK_FLAGS=--upgrade to move versions
 	compile --output-file requirements/fuzz.lock requirements/fuzz.in
 	compile --find-links $(VENV)/wheels --output-file requirements/run.lock pyproject.toml
 	without_engine requirements/run.lock
-	compile --find-links $(VENV)/wheels --extra dev --constraint requirements/run.lock \
+	compile --find-links $(VENV)/wheels --extra dev --extra fleet --constraint requirements/run.lock \
 	    --constraint requirements/build.lock --output-file requirements/dev.lock pyproject.toml
 	without_engine requirements/dev.lock
 
@@ -138,6 +138,8 @@ lint: lint-tools setup ## Format, lint and types, Python and Rust; changes nothi
 	$(BIN)/ruff format --quiet --check .
 	echo "==> mypy"
 	$(BIN)/mypy --no-error-summary
+	echo "==> ansible-lint"
+	(cd playbooks && PATH="$(CURDIR)/$(BIN):$$PATH" LC_ALL=C.UTF-8 ansible-lint --offline -q)
 	echo "==> cargo fmt"
 	cargo fmt --manifest-path $(CARGO_MANIFEST) --all --check
 	echo "==> cargo clippy"

@@ -1,0 +1,142 @@
+"""What is set can be given back, whatever happens in between."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.playbooks.loading import loaded
+
+settings = loaded("library/tiering_settings")
+
+
+class Host:
+    """Some kernel files, and a record beside them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.record = str(folder / "state" / "found.json")
+        for name, text in {"thp": "always [madvise] never", "demotion": "false", "paranoid": "2"}.items():
+            (folder / name).write_text(text + "\n")
+        for cpu in range(3):
+            (folder / f"cpu{cpu}").write_text("powersave\n")
+
+    def path(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def entry(self, name: str, value: str, **more: Any) -> dict[str, Any]:
+        return {"path": self.path(name), "value": value, **more}
+
+    def apply(self, *entries: dict[str, Any], check: bool = False) -> list[tuple[str, str, str]]:
+        changes, _ = settings.apply(list(entries), self.record, check)
+        return [(Path(target.name).name, before, after) for target, before, after in changes]
+
+    def restore(self, check: bool = False) -> None:
+        settings.restore(self.record, check)
+
+    def value(self, name: str) -> str:
+        return str(settings.selected((self.folder / name).read_text()))
+
+    def found(self) -> dict[str, str]:
+        document = json.loads(Path(self.record).read_text())
+        return {Path(entry["path"]).name: entry["value"] for entry in document["found"]}
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def test_applied_twice_changes_once_and_the_record_stays(host: Host) -> None:
+    wanted = [host.entry("thp", "never"), host.entry("demotion", "1"), host.entry("cpu[0-9]*", "performance")]
+    assert host.apply(*wanted) == [
+        ("thp", "madvise", "never"),
+        ("demotion", "false", "1"),
+        *((f"cpu{cpu}", "powersave", "performance") for cpu in range(3)),
+    ]
+    record = Path(host.record).read_bytes()
+    assert host.apply(*wanted) == []
+    assert Path(host.record).read_bytes() == record
+
+
+def test_what_was_found_first_is_what_comes_back(host: Host) -> None:
+    host.apply(host.entry("paranoid", "0"), host.entry("thp", "never"))
+    host.apply(host.entry("paranoid", "-1"), host.entry("cpu1", "performance"))
+    assert host.found() == {"paranoid": "2", "thp": "madvise", "cpu1": "powersave"}
+    host.restore()
+    assert [host.value(name) for name in ("paranoid", "thp", "cpu1")] == ["2", "madvise", "powersave"]
+    assert not Path(host.record).parent.exists()
+    host.restore()
+
+
+def test_looking_ahead_changes_nothing(host: Host) -> None:
+    assert host.apply(host.entry("thp", "never"), check=True) == [("thp", "madvise", "never")]
+    assert host.value("thp") == "madvise"
+    assert not Path(host.record).exists()
+    host.apply(host.entry("thp", "never"))
+    host.restore(check=True)
+    assert host.value("thp") == "never"
+    assert host.found() == {"thp": "madvise"}
+
+
+def test_the_record_is_on_disk_before_anything_is_changed(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(target: Any, value: str) -> None:
+        assert host.found() == {"thp": "madvise", "paranoid": "2"}
+        raise settings.CannotSet("the power went off")
+
+    monkeypatch.setattr(settings, "put", refused)
+    with pytest.raises(settings.CannotSet):
+        host.apply(host.entry("thp", "never"), host.entry("paranoid", "0"))
+    monkeypatch.undo()
+    host.restore()
+    assert (host.value("thp"), host.value("paranoid")) == ("madvise", "2")
+
+
+def test_a_kernel_that_keeps_its_value_is_noticed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings.KernelFile, "write", lambda self, value: None)
+    with pytest.raises(settings.CannotSet, match=r"paranoid: is 2 after it was set to 0"):
+        host.apply(host.entry("paranoid", "0"))
+    assert host.apply(host.entry("paranoid", "0", movable=True)) == []
+
+
+def test_what_cannot_be_given_back_stays_in_the_record(host: Host) -> None:
+    host.apply(host.entry("thp", "never"), host.entry("paranoid", "0"))
+    Path(host.path("paranoid")).unlink()
+    Path(host.path("paranoid")).mkdir()
+    with pytest.raises(settings.CannotSet):
+        host.restore()
+    assert host.found() == {"paranoid": "2"}
+    assert host.value("thp") == "madvise", "the others come back all the same"
+
+
+def test_absent_settings(host: Host) -> None:
+    with pytest.raises(settings.CannotSet, match="nothing: this host has no such setting"):
+        host.apply(host.entry("nothing", "1"))
+    assert host.apply(host.entry("nothing", "1", optional=True)) == []
+
+
+@pytest.mark.parametrize("entry", [{"value": "1"}, {"path": "/x"}, {"path": "/x", "value": True}])
+def test_mistakes_are_sentences(host: Host, entry: dict[str, Any]) -> None:
+    with pytest.raises(settings.CannotSet, match=r"needs|has no|quote it"):
+        host.apply(entry)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "alike"),
+    [
+        ("1", "true", True),
+        ("0", "false", True),
+        ("1", "Y", True),
+        ("0x10", "16", True),
+        ("1", "2", False),
+        ("on", "1", False),
+        ("performance", "powersave", False),
+    ],
+)
+def test_kernels_answer_in_their_own_words(wanted: str, found: str, alike: bool) -> None:
+    assert settings.same(wanted, found) is alike
