@@ -10,7 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
-from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema, create_model
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+    field_serializer,
+)
 
 from tiertune.document import Path as Place
 from tiertune.fields import Integer, Name, Number, Size, Text
@@ -24,6 +31,7 @@ from tiertune.workloads.kernels import (
     record_model,
     takes_threads,
 )
+from tiertune.workloads.live import HostPart
 from tiertune.workloads.streams import Streams
 
 if TYPE_CHECKING:
@@ -280,6 +288,10 @@ class Metric(Strict):
     direction: Literal["minimize", "maximize"] = Field(description="which way is better")
 
 
+def _absent(value: object) -> object:
+    return None if value == {} else value
+
+
 class Workload(Strict):
     """A workload: what runs, how many threads, and which figure counts."""
 
@@ -290,9 +302,14 @@ class Workload(Strict):
     metric: Metric = Field(description="what campaigns improve: name and direction")
     threads: Integer = Field(ge=1, le=4096, description="threads of the application")
     sim: Sim = Field(description="how the workload is simulated")
-    host: dict[str, Any] = Field(
-        default={}, max_length=0, description="how the workload runs on a host; empty for now"
+    host: Annotated[HostPart | None, BeforeValidator(_absent)] = Field(
+        default=None, description="how the workload runs on a real host; absent: it does not"
     )
+
+    @field_serializer("host")
+    def _host_document(self, host: HostPart | None) -> dict[str, Any]:
+        """Journals have had an empty mapping for `absent` since before there were hosts."""
+        return {} if host is None else host.model_dump(mode="json")
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Streams say themselves how many threads run; each thread of gups has a hot element."""
