@@ -42,6 +42,7 @@ class Row:
     started_at: str = ""
     finished_at: str | None = None
     environment: int | None = None
+    worker: str | None = None
 
 
 class Journal:
@@ -204,9 +205,9 @@ class Journal:
                 raise ValueError(f"{trial.key} is {row['status'] if row else 'unknown'}, so it cannot finish")
             m = measurement
             self._db.execute(
-                """update trial set status = ?, cost = ?, error = ?, raw = ?, wall_s = ?, finished_at = ?
-                   where id = ?""",
-                (m.status, cost, m.error, m.raw, m.wall_s, _now(), row["id"]),
+                """update trial set status = ?, cost = ?, error = ?, raw = ?, wall_s = ?, worker = ?,
+                   finished_at = ? where id = ?""",
+                (m.status, cost, m.error, m.raw, m.wall_s, m.worker, _now(), row["id"]),
             )
             # SQLite has no NaN: it becomes null, and null is read back as NaN.
             metrics = [(row["id"], name, float(value)) for name, value in m.metrics.items()]
@@ -407,6 +408,7 @@ def _row(entry: sqlite3.Row, metrics: dict[str, float]) -> Row:
         "started_at",
         "finished_at",
         "environment",
+        "worker",
     )
     bare = Row(id=entry["id"], trial=_trial(entry), status=Status(entry["status"]), metrics=metrics)
     return replace(bare, **{name: entry[name] for name in names})

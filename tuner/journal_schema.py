@@ -65,6 +65,8 @@ STEPS: tuple[tuple[str, ...], ...] = (
             cell text primary key, source text not null, entries text not null, at text not null
         ) strict, without rowid""",
     ),
+    # Who ran a trial where that was not the process of its campaign: a worker, or a host of a fleet.
+    ("alter table trial add column worker text",),
 )
 
 VERSION = len(STEPS)

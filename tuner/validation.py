@@ -7,15 +7,17 @@ and default are measured on further seeds (validation). The number in a report c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from tiertune.tuner.events import Phase
 from tiertune.tuner.execution import Bench
+from tiertune.tuner.host_effect import host_effect
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.search.constraint import Constraint, broken, constraints_of, means
-from tiertune.tuner.statistics import Effect, effect, verdict
+from tiertune.tuner.statistics import MIN_EFFECT, Effect, effect, verdict
 from tiertune.tuner.trial import Config, Objective, Origin, Status, Trial, canonical, derive_seed
 
 FINALISTS = 5
@@ -76,6 +78,8 @@ def outcome(journal: Journal, cell: str, objective: Objective, generation: int) 
     costs = [(d.cost, w.cost) for d, w in pairs if d.cost is not None and w.cost is not None]
     lost = sum(d.cost is not None and w.cost is None for d, w in pairs)
     found = effect([d for d, _ in costs], [w for _, w in costs])
+    if found is not None and cell in journal.claimed().document["campaign"].get("live", ()):
+        found = _over_hosts(found, pairs)
     text = verdict(found, objective, lost, len(pairs))
     rules = constraints_of(journal.claimed().document["campaign"])
     whole = [pair for pair in pairs if all(row.status is Status.OK for row in pair)]
@@ -95,6 +99,27 @@ def outcome(journal: Journal, cell: str, objective: Objective, generation: int) 
     improved = found is not None and found.improved and not lost and not missed and complete
     ordered = [d for d, _ in pairs], [w for _, w in pairs]
     return Outcome(winner, *ordered, found, improved, text, complete, lost)
+
+
+def _over_hosts(found: Effect, pairs: Sequence[tuple[Row, Row]]) -> Effect:
+    """The effect with the interval of the hosts, where these differ by more than pairs of one host do."""
+    judged = host_gains(pairs)
+    over = host_effect([gain for _, gain in judged], [host for host, _ in judged])
+    if over is None or over.pooled:
+        return found
+    improved = over.low > 0.0 and over.mean >= math.log1p(MIN_EFFECT)
+    low, high = math.exp(over.low), math.exp(over.high)
+    return replace(found, ratio=math.exp(over.mean), low=low, high=high, improved=improved)
+
+
+def host_gains(pairs: Sequence[tuple[Row, Row]]) -> list[tuple[str, float]]:
+    """Host and log-ratio of every pair that ran on one host; a pair that had to move is no measure of a
+    host."""
+    return [
+        (d.worker, d.cost - w.cost)
+        for d, w in pairs
+        if d.worker is not None and d.worker == w.worker and d.cost is not None and w.cost is not None
+    ]
 
 
 def best_rows(rows: Sequence[Row], count: int, rules: Sequence[Constraint] = ()) -> list[Row]:

@@ -24,6 +24,7 @@ from tiertune.tuner.report.document import (
     ValidationPair,
     Value,
 )
+from tiertune.tuner.report.hosts import host_part
 from tiertune.tuner.trial import Objective, Scenario
 from tiertune.tuner.validation import Outcome, outcome
 
@@ -42,6 +43,7 @@ def build_cell(
     threads: int,
     searched: Sequence[str],
     notes: Sequence[str],
+    live: bool = False,
 ) -> Cell:
     """What a report says of one scenario with one system; `searched` are the knobs that were varied."""
     judged = outcome(journal, key, objective, generation)
@@ -73,6 +75,7 @@ def build_cell(
         native_block=adapter.native_block(winner) if winner else "",
         timelines=timelines(journal, judged),
         workload_notes=list(notes),
+        hosts=host_part(everything, judged, objective, live),
     )
 
 

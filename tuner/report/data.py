@@ -17,6 +17,13 @@ from tiertune.tuner.validation import outcome, selection_ended
 
 NOT_MEASURED = (
     "Real hardware: every number comes from the modelled machine; its file has the source of each figure.",
+)
+
+MEASURED_ON_HOSTS = (
+    "Other hosts: cells with a table of hosts were measured on those alone, others on a modelled machine.",
+)
+
+OTHERS = (
     "Other inputs, ratios, thread counts and machines than those above: a tuned config may lose there.",
     "What the search left out: knobs that the campaign does not name kept their declared defaults.",
 )
@@ -34,6 +41,7 @@ def build_report(journal: Journal) -> Report:
     """
     claim = journal.claimed()
     environments = journal.environments()
+    live = claim.document["campaign"].get("live", ())
     cells = [
         _cell(journal, claim, key, contents, environments)
         for key, contents in claim.document["cells"].items()
@@ -44,13 +52,13 @@ def build_report(journal: Journal) -> Report:
     )
     return Report(
         campaign=claim.name,
-        description=_description(cells),
+        description=_description(cells, len(live)),
         verdict=overall(cells),
         complete=complete,
         cells=cells,
         environment=facts(list(environments.values()), claim),
         robustness=[],
-        not_measured=[*NOT_MEASURED, ROBUSTNESS],
+        not_measured=[*(MEASURED_ON_HOSTS if live else NOT_MEASURED), *OTHERS, ROBUSTNESS],
         reproduce=reproduction(claim, list(environments.values())),
     )
 
@@ -130,6 +138,7 @@ def _cell(
         threads=first.trial.scenario.threads or int(contents["workload"]["threads"]),
         searched=[name for name, knob in contents["space"]["knobs"].items() if knob.get("fixed") is None],
         notes=notes,
+        live=key in claim.document["campaign"].get("live", ()),
     )
 
 
@@ -150,12 +159,15 @@ def _is_complete(journal: Journal, claim: Claim, cell: Cell) -> bool:
     return judged.complete or (judged.winner is None and selection_ended(journal, cell.id, claim.generation))
 
 
-def _description(cells: Sequence[Cell]) -> str:
+def _description(cells: Sequence[Cell], live: int) -> str:
     if not cells:
         return ""
     systems = sorted({cell.system for cell in cells})
     workloads = sorted({cell.workload for cell in cells})
-    return f"Tuned {', '.join(systems)} for {', '.join(workloads)} on a modelled machine."
+    where = "a modelled machine"
+    if live:
+        where = "real hosts" if live == len(cells) else "real hosts and on a modelled machine"
+    return f"Tuned {', '.join(systems)} for {', '.join(workloads)} on {where}."
 
 
 def _flat(document: Mapping[str, Any], name: str = "") -> list[tuple[str, str]]:

@@ -5,9 +5,9 @@ Field order is key order. A change that readers of report.json can notice raises
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 SCHEMA_VERSION: Literal[2] = 2
 
@@ -98,6 +98,38 @@ class Timeline(Part):
     columns: dict[str, list[float]]
 
 
+class HostRun(Part):
+    """Who ran a trial."""
+
+    purpose: str
+    number: int
+    origin: str
+    host: str
+    status: str
+    value: float | None
+
+
+class HostGain(Part):
+    """The gain in the validation pairs of one host, above 1 is better."""
+
+    host: str
+    pairs: int
+    ratio: float
+
+
+class HostPart(Part):
+    """Where the trials of a cell ran, and what hosts add of their own. `between_pct` and `within_pct` are
+    standard deviations of the gain over hosts and over pairs of one host; `note` says what the interval is
+    of."""
+
+    live: bool
+    runs: list[HostRun]
+    gains: list[HostGain]
+    between_pct: float | None
+    within_pct: float | None
+    note: str
+
+
 class Cell(Part):
     """One scenario with one system: its search, its winner, its validation."""
 
@@ -122,6 +154,15 @@ class Cell(Part):
     native_block: str
     timelines: list[Timeline]
     workload_notes: list[str]
+    hosts: HostPart | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_hosts(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Reports of trials that ran where the campaign did say nothing of hosts."""
+        document: dict[str, Any] = dump(self)
+        if self.hosts is None:
+            document.pop("hosts", None)
+        return document
 
 
 class Fact(Part):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiertune.tuner.report import numbers
-from tiertune.tuner.report.document import Cell, Report, Robustness
+from tiertune.tuner.report.document import Cell, HostPart, Report, Robustness
 
 
 def render_json(report: Report) -> str:
@@ -33,6 +33,19 @@ def _robustness(line: Robustness) -> str:
     return f"- {line.claim}, {line.scene}: {line.verdict}, {holds}{span}"
 
 
+def _hosts(part: HostPart) -> list[str]:
+    lines = [part.note, ""]
+    if part.gains:
+        lines += ["| host | pairs | gain |", "|---|---:|---:|"]
+        lines += [f"| {gain.host} | {gain.pairs} | {gain.ratio:.4f}x |" for gain in part.gains]
+        lines.append("")
+    by_host: dict[str, list[str]] = {}
+    for run in part.runs:
+        by_host.setdefault(run.host, []).append(f"{run.purpose} {run.number}")
+    lines += [f"- {host} ran {', '.join(runs)}" for host, runs in sorted(by_host.items())]
+    return [*lines, ""]
+
+
 def _cell(cell: Cell) -> list[str]:
     lines = [
         f"## {cell.system} on {cell.workload}, {cell.machine}, {cell.ratio}, {cell.threads} threads",
@@ -59,6 +72,8 @@ def _cell(cell: Cell) -> list[str]:
                 f"| {knob.name} | {numbers.exact(knob.default)} | {numbers.exact(knob.tuned)} | {knob.unit} |"
             )
         lines.append("")
+    if cell.hosts is not None:
+        lines += _hosts(cell.hosts)
     if cell.native_block:
         if cell.outcome != "improved":
             lines += ["Best candidate, not an improvement:", ""]
