@@ -50,6 +50,9 @@ class Backend(ABC):
 
     name: ClassVar[str]
 
+    queue: int = 0
+    """Trials that may wait here for a place of their own, beside those that the campaign has workers for."""
+
     @abstractmethod
     def prepare(self, scenario: Scenario, notify: Notify) -> None:
         """Make whatever all trials of the scenario share (profiles, hosts). Idempotent; `notify` gets plain

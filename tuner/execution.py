@@ -84,7 +84,8 @@ def attempt(backend: Backend, trial: Trial, timeline_points: int = 0) -> Measure
         Exception
     ) as error:  # a crash of any kind is a result about this config, not the end of the campaign
         measurement = Measurement(Status.CRASHED, error=f"{type(error).__name__}: {error}")
-    return replace(measurement, wall_s=time.perf_counter() - began)
+    # A trial that had to wait for a host says itself how long it took there.
+    return replace(measurement, wall_s=measurement.wall_s or time.perf_counter() - began)
 
 
 def verify(trial: Trial, applied: Config) -> None:

@@ -211,7 +211,8 @@ def tune(
                 listener(_announcement(plan, journal, claim))
                 outcomes = {}
                 for cell in plan.cells:
-                    bench = Bench(backend, journal, cell.objective, environment, listener, plan.workers)
+                    workers = max(plan.workers, backend.queue)
+                    bench = Bench(backend, journal, cell.objective, environment, listener, workers)
                     outcomes[cell.key] = _cell(plan, cell, claim, bench)
             return outcomes
     finally:

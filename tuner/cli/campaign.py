@@ -12,9 +12,9 @@ import typer
 
 from tiertune.tuner.cli.failures import guarded, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
+from tiertune.tuner.cli.places import ELSEWHERE, Places, live_plan, running
 
 if TYPE_CHECKING:
-    from tiertune.tuner.backend import Backend
     from tiertune.tuner.campaign import Campaign
     from tiertune.tuner.events import Listener
     from tiertune.tuner.journal import Journal
@@ -34,6 +34,14 @@ Scheduler = Annotated[
         " absent: threads of this process.",
     ),
 ]
+Hosts = Annotated[
+    Path | None,
+    typer.Option(
+        "--hosts",
+        help="Ansible inventory whose tier_hosts run workloads that have a host part; see docs/fleet.md.",
+    ),
+]
+MixedHosts = Annotated[bool, typer.Option("--mixed-hosts", help="Measure on hosts that differ all the same.")]
 
 
 @guarded
@@ -72,6 +80,8 @@ def tune(
     name: Name = None,
     extend: Extend = False,
     scheduler: Scheduler = None,
+    hosts: Hosts = None,
+    mixed_hosts: MixedHosts = False,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -85,18 +95,20 @@ def tune(
       tiertune tune demo --dry-run
       tiertune tune campaigns/demo.yaml --results /tmp/results
       tiertune tune --workload redis.parquet --system hemem --trials 40
+      tiertune tune campaigns/rack.yaml --hosts inventory.yml
     """
     from tiertune.files import InputError
 
     if (campaign is None) == (workload is None):
         raise InputError("give a campaign or --workload, one of the two")
+    places = Places(scheduler, hosts, mixed_hosts)
     if workload is not None:
         with _campaign_of(workload, machine, system or ["hemem"], ratio, trials) as made:
             source = str(made)
-            _tune(source, results, name, scheduler, extend=extend, dry_run=dry_run, as_json=as_json)
+            _tune(source, results, name, places, extend=extend, dry_run=dry_run, as_json=as_json)
         return
     assert campaign is not None
-    _tune(campaign, results, name, scheduler, extend=extend, dry_run=dry_run, as_json=as_json)
+    _tune(campaign, results, name, places, extend=extend, dry_run=dry_run, as_json=as_json)
 
 
 @contextmanager
@@ -138,6 +150,8 @@ def resume(
     results: Results = RESULTS,
     extend: Extend = False,
     scheduler: Scheduler = None,
+    hosts: Hosts = None,
+    mixed_hosts: MixedHosts = False,
     as_json: Json = False,
 ) -> None:
     """Go on with a campaign that was stopped or killed.
@@ -153,14 +167,15 @@ def resume(
     folder = campaign_folder(campaign, results)
     stored = folder / "campaign.yaml"
     source = str(stored) if stored.is_file() and not extend else campaign
-    _tune(source, results, folder.name, scheduler, extend=extend, dry_run=False, as_json=as_json)
+    places = Places(scheduler, hosts, mixed_hosts)
+    _tune(source, results, folder.name, places, extend=extend, dry_run=False, as_json=as_json)
 
 
 def _tune(
     source: str,
     results: Path,
     name: str | None,
-    scheduler: str | None = None,
+    places: Places = ELSEWHERE,
     *,
     extend: bool,
     dry_run: bool,
@@ -172,6 +187,8 @@ def _tune(
     campaign = load_campaign(source)
     check_name(name)
     plan = plan_of(campaign, name)
+    if places.hosts is not None:
+        plan = live_plan(campaign, plan)
     if dry_run:
         from tiertune.tuner.cli.dry_run import describe, print_plan
 
@@ -179,7 +196,7 @@ def _tune(
         _print_json(described) if as_json else print_plan(described)
         return
     try:
-        run_campaign(campaign, plan, results, extend, scheduler)
+        run_campaign(campaign, plan, results, extend, places)
     except BaseException as error:
         if not was_interrupted(error):
             raise
@@ -195,7 +212,7 @@ def run_campaign(
     plan: CampaignPlan,
     results: Path,
     extend: bool,
-    scheduler: str | None = None,
+    places: Places = ELSEWHERE,
     also: Listener | None = None,
 ) -> None:
     """Runs what is left of a campaign, watched and mirrored; writes campaign.yaml beside its journal.
@@ -217,10 +234,15 @@ def run_campaign(
             if also is not None:
                 also(event)
 
-        backend = backend_for(campaign, plan, results, scheduler, watcher)
-        tune(
-            plan, results, backend, listener, extend=extend, mirror=_mirror(campaign, plan, results, watcher)
-        )
+        with running(campaign, plan, results, places, watcher) as backend:
+            tune(
+                plan,
+                results,
+                backend,
+                listener,
+                extend=extend,
+                mirror=_mirror(campaign, plan, results, watcher),
+            )
 
 
 def tuned_campaign(source: str, results: Path) -> str:
@@ -251,25 +273,6 @@ def is_complete(folder: Path, document: dict[str, Any]) -> bool:
     except JournalError:
         # Whoever goes on with it brings an old one up to date, and says what is wrong with another.
         return False
-
-
-def backend_for(
-    campaign: Campaign, plan: CampaignPlan, results: Path, scheduler: str | None, listener: Listener
-) -> Backend:
-    """The simulator in this process, or on the workers of a scheduler."""
-    from tiertune.tuner.events import Note
-    from tiertune.tuner.simulation import SimBackend
-
-    here = SimBackend(results / "profiles", campaign.workload, campaign.machine)
-    if scheduler is None:
-        return here
-    from tiertune.tuner.spread.backend import DaskBackend
-
-    contents = plan.document["cells"]
-    files = {cell.scenario.key: contents[cell.key] for cell in plan.cells}
-    return DaskBackend(
-        here, scheduler, files, plan.workers, results / "profiles", lambda text: listener(Note(text))
-    )
 
 
 def _mirror(

@@ -11,6 +11,7 @@ import typer
 from tiertune.tuner.cli.campaign import Extend, Name, Scheduler, check_name, run_campaign
 from tiertune.tuner.cli.failures import BAD_INPUT, guarded, say, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
+from tiertune.tuner.cli.places import Places
 
 if TYPE_CHECKING:
     from tiertune.tuner.campaign import Campaign
@@ -52,7 +53,7 @@ def compare(
         _print_plan(loaded, plan, results, as_json)
         return
     try:
-        run_campaign(loaded, plan, results, extend, scheduler)
+        run_campaign(loaded, plan, results, extend, Places(scheduler))
         _references(loaded, plan, results, extend)
     except BaseException as error:
         if not was_interrupted(error):

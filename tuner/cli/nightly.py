@@ -278,7 +278,7 @@ class _Workshop:
 
     def backend(self, campaign: Campaign, plan: CampaignPlan, listener: Listener) -> Backend:
         """The one that the campaign's trials run on."""
-        from tiertune.tuner.cli.campaign import backend_for
+        from tiertune.tuner.cli.places import backend_for
 
         return backend_for(campaign, plan, self._results, None, listener)
 

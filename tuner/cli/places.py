@@ -1,0 +1,109 @@
+"""Where the trials of a campaign run: in this process, on a scheduler's workers, on hosts."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tiertune.tuner.backend import Backend
+    from tiertune.tuner.campaign import Campaign
+    from tiertune.tuner.events import Listener
+    from tiertune.tuner.plan import CampaignPlan
+
+
+@dataclass(frozen=True)
+class Places:
+    """What the command line says of it."""
+
+    scheduler: str | None = None
+    hosts: Path | None = None
+    mixed: bool = False
+
+
+ELSEWHERE = Places()
+"""Nothing was said: threads of this process."""
+
+
+def live_plan(campaign: Campaign, plan: CampaignPlan) -> CampaignPlan:
+    """The plan whose journal knows which cells are measured on hosts: no simulated one may go on with it.
+
+    Raises InputError where there is no such cell.
+    """
+    from tiertune.files import InputError
+
+    live = [cell.key for cell in plan.cells if campaign.workload(cell.scenario.workload).host is not None]
+    if not live:
+        names = ", ".join(sorted({entry.workload for entry in campaign.scenarios}))
+        raise InputError(
+            f"--hosts: no workload of this campaign says how it runs on a host ({names} have no 'host' part);"
+            " simulated trials go to workers with --scheduler"
+        )
+    document = {**plan.document, "campaign": {**plan.document["campaign"], "live": live}}
+    return replace(plan, document=document)
+
+
+@contextmanager
+def running(
+    campaign: Campaign, plan: CampaignPlan, results: Path, places: Places, listener: Listener
+) -> Iterator[Backend]:
+    """The backend of a campaign. With hosts, a signal to stop ends what runs on them, too."""
+    if places.hosts is None:
+        yield backend_for(campaign, plan, results, places.scheduler, listener)
+        return
+    from tiertune.tuner.events import Note
+    from tiertune.tuner.fleet.backend import FleetBackend
+    from tiertune.tuner.fleet.inventory import hosts_of
+
+    hosts = hosts_of(places.hosts)
+    workloads = {cell.scenario.key: campaign.workload(cell.scenario.workload) for cell in plan.cells}
+    inner = backend_for(campaign, plan, results, places.scheduler, listener)
+    backend = FleetBackend(
+        inner, places.hosts, hosts, workloads, lambda text: listener(Note(text)), places.mixed
+    )
+    with _told_to_stop(backend.cancel):
+        yield backend
+
+
+def backend_for(
+    campaign: Campaign, plan: CampaignPlan, results: Path, scheduler: str | None, listener: Listener
+) -> Backend:
+    """The simulator in this process, or on the workers of a scheduler."""
+    from tiertune.tuner.events import Note
+    from tiertune.tuner.simulation import SimBackend
+
+    here = SimBackend(results / "profiles", campaign.workload, campaign.machine)
+    if scheduler is None:
+        return here
+    from tiertune.tuner.spread.backend import DaskBackend
+
+    contents = plan.document["cells"]
+    files = {cell.scenario.key: contents[cell.key] for cell in plan.cells}
+    return DaskBackend(
+        here, scheduler, files, plan.workers, results / "profiles", lambda text: listener(Note(text))
+    )
+
+
+@contextmanager
+def _told_to_stop(cancel: Any) -> Iterator[None]:
+    """SIGINT and SIGTERM end what runs elsewhere before they stop this process as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        # In a thread: what a signal interrupts may hold the lock that `cancel` needs.
+        threading.Thread(target=cancel, daemon=True).start()
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

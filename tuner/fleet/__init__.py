@@ -1,0 +1,1 @@
+"""Trials on the hosts of an Ansible inventory."""

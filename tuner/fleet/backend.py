@@ -1,0 +1,196 @@
+"""Live trials on the hosts of an inventory, and simulated ones wherever they ran before.
+
+A scenario is live where its workload says how it runs on a host. A host that fails is set aside and its trial
+goes to another one; a host whose memory drifts is, too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tiertune.tuner.backend import Backend, BackendLost, HostUnfit, Notify
+from tiertune.tuner.fleet.inventory import Host
+from tiertune.tuner.fleet.launch import launch, metrics_of, raw_of
+from tiertune.tuner.fleet.likeness import differences, traits
+from tiertune.tuner.fleet.play import Play, Played
+from tiertune.tuner.fleet.pool import Pool
+from tiertune.tuner.fleet.yardstick import YARDSTICK, Drift
+from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial
+from tiertune.workloads.definition import Workload
+
+STOPPED = "stopped; the trial in flight runs again with `tiertune resume`"
+
+
+class FleetBackend(Backend):
+    """Runs live trials by Ansible; `inner` checks configs, and runs what has no host part.
+
+    `workloads` has the workload of each scenario by the scenario's key. Hosts that differ are refused unless
+    `mixed`. Raises BackendLost where no host is left.
+    """
+
+    name: ClassVar[str] = "fleet"
+
+    def __init__(
+        self,
+        inner: Backend,
+        inventory: Path,
+        hosts: Sequence[Host],
+        workloads: Mapping[str, Workload],
+        notify: Notify,
+        mixed: bool = False,
+    ) -> None:
+        self._inner, self._inventory, self._notify, self._mixed = inner, inventory, notify, mixed
+        self._workloads, self._pool = workloads, Pool(hosts)
+        self._traits: dict[str, dict[str, str]] = {}
+        self._drift = {host.name: Drift(host.drift_limit) for host in hosts}
+        self._plays: set[Play] = set()
+        self._mutex = threading.Lock()
+        self._looked = False
+        # A block of a judgement waits for its own host, and must not keep others from theirs meanwhile.
+        self.queue = 6 * len(hosts)
+
+    def prepare(self, scenario: Scenario, notify: Notify) -> None:
+        """Prepares the simulated twin, which checks that the scenario fits, and looks at the hosts once.
+
+        Raises HostUnfit where they differ.
+        """
+        self._inner.prepare(scenario, notify)
+        if self._is_live(scenario) and not self._looked:
+            self._look(notify)
+            self._looked = True
+
+    def apply(self, trial: Trial) -> Config:
+        """Checks the config here; on a host, tierd takes it from a file or refuses it."""
+        return self._inner.apply(trial)
+
+    def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
+        """The measurement of some host, which it names. Raises BackendLost where no host is left."""
+        if not self._is_live(trial.scenario):
+            return self._inner.run(trial, timeline_points)
+        while True:
+            with self._pool.lent(trial) as host:
+                try:
+                    return self._on(host, trial)
+                except _HostLost as lost:
+                    self._lose(host, lost.why)
+
+    def facts(self) -> dict[str, str]:
+        """Those of the simulator, and what the hosts are; where they differ, host by host."""
+        found = {**self._inner.facts(), "backend": self.name}
+        if self._traits:
+            found["hosts"] = ", ".join(sorted(self._traits))
+            shared = next(iter(self._traits.values()))
+            for name, value in shared.items():
+                if all(entry.get(name) == value for entry in self._traits.values()):
+                    found[f"hosts: {name}"] = value
+            for sentence in differences(self._traits):
+                name, _, text = sentence.partition(": ")
+                found[f"hosts: {name}"] = text
+        return found
+
+    def cancel(self) -> None:
+        """Ends every live trial, on its host as well; trials in flight raise BackendLost. For any thread."""
+        self._pool.close(STOPPED)
+        for play in list(self._plays):
+            play.cancel()
+
+    def close(self) -> None:
+        """Ends what still runs. Idempotent."""
+        self.cancel()
+        self._inner.close()
+
+    def _is_live(self, scenario: Scenario) -> bool:
+        return self._workloads[scenario.key].host is not None
+
+    def _on(self, host: Host, trial: Trial) -> Measurement:
+        workload = self._workloads[trial.scenario.key]
+        part = workload.host
+        assert part is not None
+        order = launch(
+            trial, self._inner.apply(trial), part, trial.scenario.threads or workload.threads, host
+        )
+        variables = {
+            "trial_name": f"{trial.purpose}-{trial.number}",
+            "trial_command": order.command,
+            "trial_files": order.files,
+            "trial_fetch": order.fetch,
+            "trial_timeout_s": part.timeout_s,
+            "trial_yardstick": YARDSTICK,
+        }
+        self._notify(f"{host.name}: {trial.purpose} {trial.number} of {trial.cell}")
+        said = self._played("trial.yml", host, "tiertune_trial", variables)
+        drift = self._drift[host.name].seen(said.get("yardstick", ""))
+        if drift is not None:
+            raise _HostLost(drift)
+        try:
+            metrics = metrics_of(trial, part, said)
+        except HostUnfit as error:
+            raise _HostLost(str(error)) from error
+        return Measurement(
+            Status.OK, metrics, wall_s=float(said["wall_s"]), raw=raw_of(host, said), worker=host.name
+        )
+
+    def _played(self, name: str, host: Host, action: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """The result of a play's `action` on one host. Raises _HostLost, or BackendLost after `cancel`."""
+        played = self._play(Play(name, self._inventory, action, host.name, variables))
+        if played.cancelled:
+            raise BackendLost(STOPPED)
+        why = played.unreachable.get(host.name) or played.failed.get(host.name)
+        if why is not None or host.name not in played.results:
+            raise _HostLost(why or played.message or "Ansible did not say what came of it")
+        result = played.results[host.name]
+        if result.get("ended") not in (None, "finished", "timeout"):
+            raise _HostLost(f"the trial was ended on the host: {result['ended']}")
+        if result.get("left_running"):
+            raise _HostLost("processes of the trial could not be ended")
+        return result
+
+    def _play(self, play: Play) -> Played:
+        with self._mutex:
+            self._plays.add(play)
+        try:
+            return play.run()
+        finally:
+            with self._mutex:
+                self._plays.discard(play)
+
+    def _lose(self, host: Host, why: str) -> None:
+        if self._pool.set_aside(host, why):
+            left = len(self._pool.in_use())
+            self._notify(f"{host.name} is set aside: {why}; {left} host{'s' if left != 1 else ''} left")
+
+    def _look(self, notify: Notify) -> None:
+        """Compares the hosts, and sets aside those that cannot be reached."""
+        played = self._play(Play("facts.yml", self._inventory, "tiering_facts"))
+        if not played.ended:
+            raise HostUnfit(f"the hosts cannot be looked at: {played.message or 'Ansible did not say why'}")
+        for host in self._pool.in_use():
+            result = played.results.get(host.name)
+            if result is None:
+                why = played.unreachable.get(host.name) or played.failed.get(host.name) or "it did not answer"
+                self._lose(host, why)
+            else:
+                self._traits[host.name] = traits(result["facts"], host.fast_node, host.slow_node)
+        if not self._traits:
+            reasons = "; ".join(f"{name}: {why}" for name, why in sorted(self._pool.aside.items()))
+            raise HostUnfit(f"no host can be used ({reasons})")
+        found = differences(self._traits)
+        if found and not self._mixed:
+            told = "\n".join(found)
+            raise HostUnfit(
+                f"hosts differ, so that a trial on one says little of another:\n{told}\n"
+                "leave some out of the inventory, or measure on them all the same with --mixed-hosts"
+            )
+        for sentence in found:
+            notify(f"hosts differ in {sentence}")
+
+
+@dataclass
+class _HostLost(Exception):
+    """A host that can have no further trial; the trial itself is not to blame."""
+
+    why: str

@@ -1,0 +1,86 @@
+"""What is run on a host for a trial, and what its output means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tiertune.tuner.backend import ConfigRejected, HostUnfit, TrialTimeout
+from tiertune.tuner.fleet.inventory import Host
+from tiertune.tuner.trial import Config, Trial
+from tiertune.units import fast_tier_bytes
+from tiertune.workloads.live import HostPart
+
+BARE = "notier"
+"""The system that is nothing but the kernel's first touch: its workload runs without a daemon."""
+
+KNOBS, REPORT = "knobs.json", "report.json"
+
+BAD_CONFIG, UNFIT = 2, 3
+"""Exit codes of tierd where it took nothing in hand: a refused config, a host that is no place for it."""
+
+MOST_RAW = 16_384
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A command for the `tiertune_trial` module, with files of its folder before and after."""
+
+    command: list[str]
+    files: dict[str, str] = field(default_factory=dict)
+    fetch: list[str] = field(default_factory=list)
+
+
+def launch(trial: Trial, config: Config, part: HostPart, threads: int, host: Host) -> Launch:
+    """The command of a trial on a host: the workload's own, below `tierd run` with the config in a file."""
+    # A seed of tiertune has 53 bits, more than some programs take.
+    words = part.words(threads, trial.seed % 2**31)
+    if trial.system == BARE:
+        return Launch(words)
+    fast = fast_tier_bytes(part.footprint, trial.scenario.ratio, trial.scenario.page_bytes)
+    command = ["tierd", "run", "--policy", trial.system, "--knobs", f"@FOLDER@/{KNOBS}"]
+    command += ["--fast", str(host.fast_node), "--slow", str(host.slow_node), "--fast-bytes", str(fast)]
+    command += ["--page-bytes", str(trial.scenario.page_bytes), "--seed", str(trial.seed)]
+    command += ["--kill-workload", "--report", f"@FOLDER@/{REPORT}", "--", *words]
+    return Launch(command, {KNOBS: json.dumps(config)}, [REPORT])
+
+
+def metrics_of(trial: Trial, part: HostPart, said: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics of a run from what the module returned.
+
+    Raises TrialTimeout, ConfigRejected, HostUnfit, or RuntimeError where the command failed; NoMetrics where
+    its output is not as the workload's file says.
+    """
+    code, errors = said["returncode"], _last_line(said["errors"])
+    if said["ended"] == "timeout":
+        raise TrialTimeout(f"ended after {part.timeout_s:g} s, the timeout_s of the workload's host part")
+    if trial.system != BARE and code == BAD_CONFIG:
+        raise ConfigRejected(errors or "tierd refuses this config")
+    if trial.system != BARE and code == UNFIT:
+        raise HostUnfit(errors or "tierd cannot work on this host")
+    if code != 0:
+        raise RuntimeError(f"the command ended with {code}: {errors or 'it said nothing'}")
+    metrics = part.read(said["output"])
+    runtime_s = metrics.get("runtime_s")
+    if trial.cap is not None and runtime_s is not None and runtime_s > trial.cap:
+        sentence = f"given up after {trial.cap:.6g} s, as slower than the best by more than the cap allows"
+        raise TrialTimeout(sentence, {"runtime_s": trial.cap})
+    return metrics
+
+
+def raw_of(host: Host, said: Mapping[str, Any]) -> str:
+    """What of a run is kept beside its metrics: who ran it, for how long, the end of its output."""
+    document = {
+        "host": host.name,
+        "wall_s": said["wall_s"],
+        "output": said["output"][-MOST_RAW:],
+        "report": said.get("fetched", {}).get(REPORT, "")[-MOST_RAW:],
+    }
+    return json.dumps(document, sort_keys=True)
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][-500:] if lines else ""
