@@ -1,0 +1,156 @@
+"""Campaigns over hosts: every trial names its host, a dead host costs time alone, nothing is left running."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.host.fleet.campaign import tiertune, write_campaign
+from tests.host.fleet.fixture import fleet, inventory
+from tests.host.fleet.hosts import Fleet
+from tests.host.fleet.playing import played
+
+pytestmark = pytest.mark.host
+
+__all__ = ["fleet", "inventory"]
+
+LIVE_TRIALS = 2 + 2 * 4 + 2 * 5
+"""Search, selection of one finalist beside the default, validation."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def provisioned(fleet: Fleet, inventory: Path) -> None:
+    """Both hosts have the agent."""
+    played(fleet, inventory, "provision.yml")
+
+
+def rows(folder: Path, live: bool = True) -> list[dict[str, Any]]:
+    """All trials of the live cell, or of the simulated one."""
+    with sqlite3.connect(folder / "results/rack/journal.sqlite") as database:
+        database.row_factory = sqlite3.Row
+        found = [dict(row) for row in database.execute("select * from trial order by purpose, number")]
+    return [row for row in found if ("live.yaml" in row["cell"]) == live]
+
+
+def finished(folder: Path) -> int:
+    try:
+        return sum(row["status"] == "ok" for row in rows(folder))
+    except sqlite3.Error:
+        return 0
+
+
+def wait_until(holds: Callable[[], bool], process: subprocess.Popen[str], what: str) -> None:
+    deadline = time.monotonic() + 90.0
+    while not holds():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline, f"waited 90 s until {what}"
+        time.sleep(0.1)
+
+
+def running(fleet: Fleet) -> list[str]:
+    return [command for host in fleet.hosts for command in host.commands() if "tierload" in command]
+
+
+def test_a_campaign_that_is_stopped_leaves_nothing_running_and_goes_on(
+    fleet: Fleet, inventory: Path, tmp_path: Path
+) -> None:
+    secret = "correct-horse-battery-staple"
+    planted = tmp_path / "inventory"
+    planted.mkdir()
+    (planted / "hosts.yml").write_text(inventory.read_text())
+    # The workload is given a password, and prints all that it is given.
+    (planted / "group_vars").mkdir()
+    (planted / "group_vars" / "tier_hosts.yml").write_text(
+        f"trial_secrets: {{DATABASE_PASSWORD: {secret}}}\n"
+    )
+    campaign = write_campaign(tmp_path, mlflow=True, updates=2_000_000_000, talkative=True)
+    words = ["--hosts", str(planted), "--results", "results"]
+    process = tiertune(fleet, tmp_path, "tune", str(campaign), *words, TRACKING_TOKEN=secret)
+    wait_until(lambda: len(running(fleet)) >= 2, process, "both hosts run a trial")
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert "tiertune resume rack" in output
+    deadline = time.monotonic() + 20
+    while running(fleet):
+        assert time.monotonic() < deadline, running(fleet)
+        time.sleep(0.1)
+    assert {row["status"] for row in rows(tmp_path)} == {"running"}
+
+    stored = tmp_path / "results/rack/campaign.yaml"
+    assert "live.yaml" in stored.read_text()
+    other = tiertune(fleet, tmp_path, "tune", str(campaign), "--results", "results")
+    refused, _ = other.communicate(timeout=60)
+    assert other.returncode == 2
+    assert "live" in refused
+
+    spoken = [path for path in tmp_path.rglob("*") if path.is_file() and planted not in path.parents]
+    assert stored in spoken
+    for path in spoken:
+        assert secret.encode() not in path.read_bytes(), path
+    assert secret not in output + refused
+
+
+def test_a_campaign_names_the_host_of_every_trial(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
+    secret = "open-sesame-0451"
+    variables = {"trial_secrets": f"{{DATABASE_PASSWORD: {secret}}}", "tiertune_drift_limit": "100"}
+    mine = fleet.write_inventory(tmp_path / "inventory.yml", variables)
+    campaign = write_campaign(tmp_path, simulated=True, mlflow=True, talkative=True)
+    process = tiertune(fleet, tmp_path, "tune", str(campaign), "--hosts", str(mine), "--results", "results")
+    output, _ = process.communicate(timeout=200)
+    assert process.returncode == 0, output
+    found = rows(tmp_path)
+    assert len(found) == LIVE_TRIALS
+    assert {row["status"] for row in found} == {"ok"}
+    assert {row["worker"] for row in found} == {"alpha", "beta"}
+    for stage in ("selection", "validation"):
+        hosts: dict[int, set[str]] = {}
+        for row in found:
+            if row["purpose"] == stage:
+                hosts.setdefault(row["seed"], set()).add(row["worker"])
+        assert all(len(names) == 1 for names in hosts.values()), "a block is compared on one host"
+        assert len(set.union(*hosts.values())) == 2, "blocks are spread over hosts"
+    assert {row["worker"] for row in rows(tmp_path, live=False)} == {None}
+
+    report = json.loads((tmp_path / "results/rack/report.json").read_text())
+    live, simulated = report["cells"]
+    assert "hosts" not in simulated
+    assert {(run["purpose"], run["number"]) for run in live["hosts"]["runs"]} == {
+        (row["purpose"], row["number"]) for row in found
+    }
+    assert [gain["host"] for gain in live["hosts"]["gains"]] == ["alpha", "beta"]
+    page = (tmp_path / "results/rack/report.html").read_text()
+    assert "Every trial and its host" in page
+    raw = json.loads(found[0]["raw"])
+    assert raw["host"] == found[0]["worker"]
+    assert "DATABASE_PASSWORD=" in raw["output"], "the workload did print its environment"
+    for path in [path for path in (tmp_path / "results").rglob("*") if path.is_file()]:
+        assert secret.encode() not in path.read_bytes(), path
+    assert secret not in output
+
+
+def test_a_host_that_dies_costs_nothing_but_time(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
+    campaign = write_campaign(tmp_path, updates=20_000_000)
+    words = ["--hosts", str(inventory), "--results", "results", "--json"]
+    process = tiertune(fleet, tmp_path, "tune", str(campaign), *words)
+    beta = fleet.hosts[1]
+    wait_until(lambda: finished(tmp_path) >= 11, process, "its winner is being validated")
+    wait_until(lambda: any("--updates" in command for command in beta.commands()), process, "beta has one")
+    beta.kill()
+    output, _ = process.communicate(timeout=250)
+    assert process.returncode == 0, output
+    assert "beta is set aside: " in output
+    found = rows(tmp_path)
+    assert len(found) == LIVE_TRIALS
+    assert {row["status"] for row in found} == {"ok"}
+    assert {row["attempt"] for row in found} == {1}, "a trial that moved is the same trial"
+    assert {row["worker"] for row in found} == {"alpha", "beta"}
+    assert '"complete": true' in output
