@@ -1,7 +1,7 @@
 //! What a source sees of a range of memory: `watch SOURCE PID ADDRESS BYTES SECONDS BUCKETS FOLDER`, or `watch restore FOLDER`.
 //!
-//! Prints one JSON document: accesses by bucket of the range, weighted and spread over the bytes that each stands for, and what was
-//! lost. The journal of settings is in `FOLDER`; they are put back at the end, unless it is killed.
+//! Prints one JSON document: accesses by bucket of the range, weighted and spread over the bytes that each stands for, the mean
+//! time from guard to fault by bucket, and what was lost. The journal of settings is in `FOLDER`; they are put back at the end, unless it is killed.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ fn watched(words: &[String]) -> Result<String, HostError> {
     let number = |place: usize| -> u64 { words[place].parse().expect("a number") };
     let (pid, address, bytes, seconds) = (number(1) as i32, number(2), number(3), number(4));
     let mut buckets = vec![0.0; number(5) as usize];
+    let mut waits: Vec<Vec<f64>> = vec![Vec::new(); buckets.len()];
     let journal = SharedJournal::new(Journal::open(Path::new(&words[6]))?);
     let known = SOURCES.iter().find(|known| known.name == words[0]).expect("a source");
     (known.probe)()?;
@@ -53,14 +54,27 @@ fn watched(words: &[String]) -> Result<String, HostError> {
                 *bucket += (high - low).max(0.0) / access.bytes as f64 * f64::from(access.weight);
             }
             seen += 1;
+            if let Some(armed_ns) = access
+                .armed_ns
+                .filter(|_| (address..address + bytes).contains(&access.address))
+            {
+                let place = ((access.address - address) * waits.len() as u64 / bytes) as usize;
+                waits[place].push(access.time_ns.saturating_sub(armed_ns) as f64 / 1e6);
+            }
         }
     }
     source.detach();
     let changed = journal.get().restore();
     let problems = changed.iter().filter(|restored| restored.problem.is_some()).count();
+    let mean = |all: &Vec<f64>| match all.len() {
+        0 => "null".to_owned(),
+        count => (all.iter().sum::<f64>() / count as f64).to_string(),
+    };
+    let means: Vec<String> = waits.iter().map(mean).collect();
     Ok(format!(
-        r#"{{"seen": {seen}, "records": {records}, "lost": {lost}, "restored": {}, "problems": {problems}, "buckets": {buckets:?}}}"#,
-        changed.len()
+        r#"{{"seen": {seen}, "records": {records}, "lost": {lost}, "restored": {}, "problems": {problems}, "buckets": {buckets:?}, "waits_ms": [{}]}}"#,
+        changed.len(),
+        means.join(", ")
     ))
 }
 

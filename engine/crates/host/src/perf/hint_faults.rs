@@ -9,6 +9,10 @@
 //! What is honest to know: a page faults at most once a scan, so that hot pages stand out by faulting soon and in every
 //! scan, not by number; and the first touch of a page that was never there is a fault, too. Pages that were in memory
 //! when the mappings were listed are known; any other page's first fault is taken for the one that brought it in.
+//!
+//! When a page was guarded the kernel does not say, only how many passes over the address space it has made
+//! (`/proc/PID/sched`). A fault's guard counts as set at the end of the last pass that was seen before it, which is right to
+//! one drain where a pass is one scan (up to `scan_size_mb` of memory) and else to one pass.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -21,7 +25,7 @@ use super::stream::Stream;
 use crate::area::Area;
 use crate::pagemap::{PRESENT, Pagemap};
 use crate::source::{Access, AccessKind, Drained, Known, Setup, Signals, Source};
-use crate::{HostError, PAGE_BYTES, value_of};
+use crate::{HostError, PAGE_BYTES, monotonic_ns, value_of};
 
 const MODE: &str = "/proc/sys/kernel/numa_balancing";
 const SETTINGS: &str = "/sys/kernel/debug/sched/numa_balancing";
@@ -131,6 +135,51 @@ fn probe() -> Result<(), HostError> {
     }
 }
 
+/// Passes of balancing over an address space.
+#[derive(Debug, Default)]
+struct Passes {
+    count: Option<u64>,
+    looked_ns: u64,
+    /// Times before which the last two passes ended, the older one first.
+    ends_ns: [u64; 2],
+}
+
+impl Passes {
+    /// Takes note of how many there are now; a pass that ended since the last look did so after that look.
+    fn look(&mut self, count: Option<u64>, now_ns: u64) {
+        if self.count.is_some() && count != self.count {
+            self.ends_ns = [self.ends_ns[1], self.looked_ns];
+        }
+        (self.count, self.looked_ns) = (count, now_ns);
+    }
+
+    /// When the guard of a fault was set, as far as passes tell.
+    fn guarded(&self, fault_ns: u64) -> Option<u64> {
+        self.ends_ns
+            .into_iter()
+            .rev()
+            .find(|end_ns| (1..=fault_ns).contains(end_ns))
+    }
+}
+
+/// Passes that the kernel has made over the address space of a process.
+fn passes(pid: i32) -> Option<u64> {
+    counted(&fs::read_to_string(format!("/proc/{pid}/sched")).ok()?)
+}
+
+fn counted(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with("mm->numa_scan_seq"))?;
+    line.rsplit(':').next()?.trim().parse().ok()
+}
+
+/// A process that is watched.
+#[derive(Debug, Default)]
+struct Watched {
+    resident: Resident,
+    areas: Vec<Area>,
+    passes: Passes,
+}
+
 /// Pages of a process that are known to be in memory: bits by chunk of 512 pages.
 #[derive(Debug, Default)]
 struct Resident(HashMap<u64, [u64; 8]>);
@@ -157,7 +206,7 @@ impl Resident {
 #[derive(Debug)]
 struct HintFaults {
     stream: Stream,
-    processes: BTreeMap<i32, (Resident, Vec<Area>)>,
+    processes: BTreeMap<i32, Watched>,
 }
 
 impl HintFaults {
@@ -221,7 +270,10 @@ impl Source for HintFaults {
     }
 
     fn areas(&mut self, pid: i32, areas: &[Area]) -> Result<(), HostError> {
-        let Some((resident, known)) = self.processes.get_mut(&pid) else {
+        let Some(Watched {
+            resident, areas: known, ..
+        }) = self.processes.get_mut(&pid)
+        else {
             return Ok(());
         };
         // What is gone may come back as other memory, whose first touch is no hint.
@@ -243,8 +295,17 @@ impl Source for HintFaults {
     fn drain(&mut self, into: &mut Vec<Access>) -> Result<Drained, HostError> {
         let before = into.len();
         let processes = &mut self.processes;
+        let now_ns = monotonic_ns();
+        for (pid, watched) in processes.iter_mut() {
+            watched.passes.look(passes(*pid), now_ns);
+        }
         let drained = self.stream.drain(|sample| {
-            let Some((resident, areas)) = processes.get_mut(&sample.pid) else {
+            let Some(Watched {
+                resident,
+                areas,
+                passes,
+            }) = processes.get_mut(&sample.pid)
+            else {
                 return;
             };
             let page = sample.address / PAGE_BYTES;
@@ -259,7 +320,7 @@ impl Source for HintFaults {
                 kind: AccessKind::HintFault,
                 weight: 1,
                 time_ns: sample.time_ns,
-                armed_ns: None,
+                armed_ns: passes.guarded(sample.time_ns),
                 node: None,
             });
         });
@@ -291,6 +352,27 @@ mod tests {
         }]);
         assert!(resident.add(7), "its mapping went away");
         assert!(!resident.add(7 + CHUNK_PAGES));
+    }
+
+    #[test]
+    fn guards_are_as_old_as_the_last_pass_before_the_fault() {
+        let text = "python (7, #threads: 1)\nmm->numa_scan_seq                            :                   17\nnuma_pages_migrated : 3\n";
+        assert_eq!(counted(text), Some(17));
+        assert_eq!(counted("se.exec_start : 1"), None);
+        let mut passes = Passes::default();
+        passes.look(Some(3), 100);
+        assert_eq!(passes.guarded(150), None, "no pass was seen");
+        passes.look(Some(4), 200);
+        assert_eq!(passes.guarded(150), Some(100));
+        assert_eq!(passes.guarded(90), None);
+        passes.look(Some(4), 300);
+        passes.look(Some(5), 400);
+        assert_eq!((passes.guarded(250), passes.guarded(350)), (Some(100), Some(300)));
+        // Nobody knows without the kernel's count.
+        let mut unknown = Passes::default();
+        unknown.look(None, 100);
+        unknown.look(None, 200);
+        assert_eq!(unknown.guarded(150), None);
     }
 
     #[test]
