@@ -5,12 +5,13 @@ Runs on Debian's own Python, with nothing but its standard library.
 
 from __future__ import annotations
 
+import array
 import ctypes
 import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ PAGE_BYTES = 4096
 MIB = 2**20
 MOVE_PAGES = 279
 FAST, SLOW = 0, 1
+FRAME_MASK = (1 << 55) - 1
 RESULTS = Path("/run/exchange/results")
 
 SETTINGS = ["/proc/sys/vm", "/proc/sys/kernel", "/sys/kernel/mm", "/sys/kernel/debug/sched"]
@@ -61,20 +63,47 @@ def share_in_fast(pid: int, address: int, size_bytes: int) -> float:
     return nodes.count(FAST) / len(nodes)
 
 
-def anonymous_bytes(pid: int, node: int) -> int:
-    """What a process has in anonymous pages on a node, as `numa_maps` counts them; 0 when it has ended."""
-    pages = 0
-    try:
-        text = Path(f"/proc/{pid}/numa_maps").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    for line in text.splitlines():
+def slow_frames() -> int:
+    """The first page frame of the slow node, which lies behind the fast one."""
+    node, frames = -1, 0
+    for line in Path("/proc/zoneinfo").read_text().splitlines():
         words = line.split()
-        if any(word.startswith("anon=") for word in words):
-            size_kib = next(int(word[18:]) for word in words if word.startswith("kernelpagesize_kB="))
-            on_node = [int(word.split("=")[1]) for word in words if word.startswith(f"N{node}=")]
-            pages += sum(on_node) * size_kib * 1024 // PAGE_BYTES
-    return pages * PAGE_BYTES
+        if words[0] == "Node":
+            node, frames = int(words[1].rstrip(",")), 0
+        elif words[0] == "present":
+            frames = int(words[1])
+        elif words[0] == "start_pfn:" and node == SLOW and frames:
+            return int(words[1])
+    raise OSError("the slow node has no memory")
+
+
+def frames(pid: int) -> set[int]:
+    """Page frames of the private memory of a process; none when it has ended."""
+    found: set[int] = set()
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_text()
+        with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
+            for line in maps.splitlines():
+                words = line.split()
+                # Readable, writable, private, and of no file.
+                if not (words[1].startswith("rw") and words[1][3] == "p" and words[4] == "0"):
+                    continue
+                start, end = (int(word, 16) // PAGE_BYTES for word in words[0].split("-"))
+                pagemap.seek(start * 8)
+                entries = array.array("Q")
+                data = pagemap.read((end - start) * 8)
+                entries.frombytes(data[: len(data) // 8 * 8])
+                found.update(entry & FRAME_MASK for entry in entries if entry >> 63)
+    except (FileNotFoundError, ProcessLookupError):
+        return set()
+    return found
+
+
+def bytes_in_fast(pids: Iterable[int]) -> int:
+    """What processes have in the fast node together; what they share counts once."""
+    border = slow_frames()
+    together: set[int] = set().union(*(frames(pid) for pid in pids))
+    return sum(frame < border for frame in together) * PAGE_BYTES
 
 
 def settings() -> dict[str, str]:

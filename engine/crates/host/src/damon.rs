@@ -137,7 +137,9 @@ impl Damon {
         };
         watched.end.store(true, Ordering::Relaxed);
         // Fails where the process has ended, which ended the monitor.
+        let commands = kdamond::alone();
         let _ = Kdamond::new(Path::new(MONITORS), watched.slot).stop();
+        drop(commands);
         if let Some(reader) = watched.reader.take() {
             // It ends with the monitor; what it panicked about is its own.
             let _ = reader.join();
@@ -164,7 +166,9 @@ fn access(pid: i32, region: &Region, time_ns: u64) -> Option<Access> {
 fn read_on(monitor: &Kdamond, pid: i32, pause: Duration, end: &AtomicBool, found: &Mutex<Found>) {
     while !end.load(Ordering::Relaxed) {
         std::thread::sleep(pause);
+        let commands = kdamond::alone();
         let regions = monitor.regions();
+        drop(commands);
         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
         match regions {
             Ok(regions) => {
@@ -201,11 +205,13 @@ impl Source for Damon {
             )));
         };
         let monitor = Kdamond::new(Path::new(MONITORS), slot);
+        let commands = kdamond::alone();
         monitor
             .watch(pid, self.intervals)
             .map_err(|error| unfit(format!("DAMON cannot be set up for process {pid}: {error}")))?;
         // Through the journal, so that it is switched off even if nobody is left to do it.
         self.journal.get().set(&monitor.state(), "on")?;
+        drop(commands);
         let end = Arc::new(AtomicBool::new(false));
         let (ended, found, pause) = (Arc::clone(&end), Arc::clone(&self.found), self.intervals.aggregation());
         let reader = std::thread::Builder::new()

@@ -3,7 +3,17 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// The kernel refuses a command to any monitor while it works on another one's (it answers "busy", and an answer with regions takes
+/// as long as their interval), so that commands wait for each other here.
+static COMMANDS: Mutex<()> = Mutex::new(());
+
+/// Keeps others in this process from giving commands.
+pub fn alone() -> MutexGuard<'static, ()> {
+    COMMANDS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Looks at a region in each answer, as DAMON's own default has it.
 const LOOKS: u64 = 20;

@@ -1,0 +1,102 @@
+"""In the guest: policies that the daemon runs move a known hot set, follow it, and keep the cap, whatever the process does."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.host.guest import inside
+
+MIB = inside.MIB
+SIZE_BYTES, HOT_BYTES, GROWN_BYTES = 32 * MIB, 4 * MIB, 8 * MIB
+CAP_BYTES = 8 * MIB
+FIRST_HOT, SECOND_HOT = 24 * MIB, 8 * MIB
+EXIT_CODE = 7
+# What each is run with: knobs for a process and a fast tier a thousandth of what they were made for.
+PLAN = Path(__file__).with_name("plan.json")
+# The guest's processors are slow; where pages move at all, they do so within a few seconds.
+PATIENCE_S = 40
+ENOUGH = 0.9
+
+
+class CapWatch(threading.Thread):
+    """Asks the kernel how much of the processes is on the fast node, time and again."""
+
+    def __init__(self, hotset: inside.Hotset) -> None:
+        super().__init__(daemon=True)
+        self.hotset = hotset
+        self.seen_bytes: list[int] = []
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        while not self.ended.wait(0.3):
+            self.seen_bytes.append(inside.bytes_in_fast(self.hotset.pids()))
+
+    def told(self) -> dict[str, int]:
+        """How often it looked, and the most that it saw."""
+        self.ended.set()
+        self.join()
+        return {"looks": len(self.seen_bytes), "most_bytes": max(self.seen_bytes, default=0)}
+
+
+def daemon(binaries: str, policy: str, folder: Path, plan: dict[str, Any]) -> tuple[str, ...]:
+    """The command that starts something under a policy."""
+    knobs = folder / "knobs.json"
+    knobs.write_text(json.dumps(plan["knobs"]))
+    options = ["--page-bytes", "4096", "--sampler", plan["sampler"], "--knobs", str(knobs)]
+    nodes = ["--fast", str(inside.FAST), "--slow", str(inside.SLOW), "--fast-bytes", str(CAP_BYTES)]
+    files = ["--state", "/run/tierd", "--report", str(folder / "report.json")]
+    return (f"{binaries}/tierd", "run", "--policy", policy, *nodes, *files, *options, "--")
+
+
+def managed(binaries: str, policy: str, plan: dict[str, Any]) -> dict[str, Any]:
+    """What a policy does with the hot set."""
+    folder = Path(f"/run/policies/{policy}")
+    folder.mkdir(parents=True)
+    prefix = daemon(binaries, policy, folder, plan)
+    arguments = (f"{binaries}/examples/hotset", folder / "hotset", SIZE_BYTES, HOT_BYTES)
+    hotset = inside.Hotset(*arguments, node=inside.SLOW, prefix=prefix)
+    watch = CapWatch(hotset)
+    watch.start()
+    told: dict[str, Any] = {"begins_in_fast": hotset.hot_in_fast()}
+    for name, hot in (("first", FIRST_HOT), ("second", SECOND_HOT)):
+        hotset.tell(f"hot {hot}")
+        begin = time.monotonic()
+        inside.waited(lambda: hotset.hot_in_fast() >= ENOUGH, PATIENCE_S)
+        told[name] = hotset.hot_in_fast()
+        told[f"{name}_s"] = round(time.monotonic() - begin, 1)
+    told["steps_s"] = {}
+    for line in (f"grow {GROWN_BYTES}", "fork", "shrink", "reap"):
+        begin = time.monotonic()
+        hotset.tell(line)
+        told["steps_s"][line] = round(time.monotonic() - begin, 1)
+        time.sleep(1)
+    told["after"] = hotset.hot_in_fast()
+    hotset.tell(f"exit {EXIT_CODE}")
+    told["code"] = hotset.process.wait(60)
+    told["cap"] = watch.told()
+    told["said"] = hotset.said()
+    report = folder / "report.json"
+    told["report"] = json.loads(report.read_text()) if report.exists() else None
+    return told
+
+
+def main(binaries: str, *policies: str) -> None:
+    """Runs those policies of the plan that are named, or all."""
+    before = inside.settings()
+    plan = json.loads(PLAN.read_text())
+    for policy in policies or plan:
+        try:
+            result = managed(binaries, policy, plan[policy])
+        except (OSError, RuntimeError, TimeoutError) as error:
+            result = {"broke": f"{type(error).__name__}: {error}"}
+        changed = inside.differences(before, inside.settings())
+        inside.emit(scenario="policy", policy=policy, changed=changed, **result)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
