@@ -82,7 +82,7 @@ def frames(pid: int) -> set[int]:
     found: set[int] = set()
     try:
         maps = Path(f"/proc/{pid}/maps").read_text()
-        with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
+        with Path(f"/proc/{pid}/pagemap").open("rb", buffering=0) as pagemap:
             for line in maps.splitlines():
                 words = line.split()
                 # Readable, writable, private, and of no file.

@@ -1,4 +1,4 @@
-"""In the guest: policies that the daemon runs move a known hot set, follow it, and keep the cap, whatever the process does."""
+"""In the guest: policies move a known hot set, follow it, and keep the cap, whatever the process does."""
 
 from __future__ import annotations
 
