@@ -151,8 +151,13 @@ impl Journal {
     /// When the setting cannot be read, noted, or changed.
     pub fn set(&mut self, path: &Path, value: &str) -> Result<(), HostError> {
         let failed = |what: &str, error: io::Error| {
+            let advice = match error.kind() {
+                io::ErrorKind::PermissionDenied => "; run as root",
+                io::ErrorKind::NotFound => "; this kernel does not have it",
+                _ => "",
+            };
             HostError::Unfit(format!(
-                "the setting {} cannot be {what}: {error}; run as root",
+                "the setting {} cannot be {what}: {error}{advice}",
                 path.display()
             ))
         };
@@ -180,6 +185,15 @@ impl Journal {
             known.after = Some(held);
         }
         Ok(())
+    }
+
+    /// Writes to a setting that cannot be read, so that there is nothing to be put back.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_only(&mut self, path: &Path, value: &str) -> Result<(), HostError> {
+        fs::write(path, value)
+            .map_err(|error| HostError::Unfit(format!("the setting {} cannot be written: {error}", path.display())))
     }
 
     fn note(&self, path: &Path, before: &str) -> io::Result<()> {

@@ -12,8 +12,8 @@ use crate::numa;
 pub struct Launch {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Its memory comes from this node as long as that has any.
-    pub node: u32,
+    /// Its memory comes from this node as long as that has any; absent: from where the kernel takes it.
+    pub node: Option<u32>,
     /// The kernel's balancing may look at its memory.
     pub hint_faults: bool,
     /// Whether it may have transparent huge pages.
@@ -39,7 +39,7 @@ impl Launch {
                 if !huge_pages && libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0 {
                     return Err(io::Error::last_os_error());
                 }
-                numa::prefer(node, hint_faults)
+                node.map_or(Ok(()), |node| numa::prefer(node, hint_faults))
             });
         }
         command.spawn()

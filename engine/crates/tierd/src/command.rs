@@ -9,6 +9,8 @@ use tiertune_policy::nearest::nearest;
 use tiertune_policy::registry::{self, Composed};
 use tiertune_policy::{Config, Value};
 
+use crate::hold;
+
 /// Where the lock, the journal of settings and the socket are.
 pub const STATE_FOLDER: &str = "/run/tiertune";
 
@@ -65,6 +67,8 @@ pub enum Target {
 pub enum Asked {
     /// Manage memory.
     Run(Box<Plan>),
+    /// Hold settings while a program runs.
+    Hold(hold::Plan),
     /// What this host can do.
     Probe {
         /// As JSON.
@@ -109,6 +113,16 @@ fn state() -> Arg {
 
 fn json() -> Arg {
     flag("json", "JSON")
+}
+
+fn program() -> Arg {
+    Arg::new("command")
+        .value_name("COMMAND")
+        .help("the program and its arguments, after --")
+        .num_args(1..)
+        .last(true)
+        .required(true)
+        .value_parser(value_parser!(OsString))
 }
 
 fn managing(command: Command) -> Command {
@@ -224,15 +238,21 @@ fn managing(command: Command) -> Command {
 /// The whole command line.
 #[must_use]
 pub fn command() -> Command {
-    let run = managing(Command::new("run").about("Starts a program and manages its memory until it ends")).arg(
-        Arg::new("command")
-            .value_name("COMMAND")
-            .help("the program and its arguments, after --")
-            .num_args(1..)
-            .last(true)
-            .required(true)
-            .value_parser(value_parser!(OsString)),
-    );
+    let run =
+        managing(Command::new("run").about("Starts a program and manages its memory until it ends")).arg(program());
+    let hold = Command::new("hold")
+        .about("Holds settings of the host while a program runs, and puts them back: for systems that the kernel runs itself")
+        .arg(
+            option("settings", "FILE", "JSON: a list of {\"path\", \"value\"}, set in this order; \"verify\": false for files that read otherwise")
+                .required(true)
+                .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(flag("refuse-kdamonds", "does nothing where DAMON threads of somebody else run"))
+        .arg(option("report", "FILE", "writes the report there").value_parser(value_parser!(PathBuf)))
+        .arg(flag("json", "the report on standard output, at the end"))
+        .arg(flag("kill-workload", "a signal that ends the daemon ends the workload, too"))
+        .arg(state())
+        .arg(program());
     let attach = managing(Command::new("attach").about("Manages the memory of a process that runs already"))
         .arg(
             option("pid", "PID", "the process")
@@ -251,6 +271,7 @@ pub fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand(run)
         .subcommand(attach)
+        .subcommand(hold)
         .subcommand(
             Command::new("probe")
                 .about("Says what this host can do, and what is missing")
@@ -360,6 +381,21 @@ fn samplers(text: &str) -> Result<Vec<String>, String> {
     names.collect()
 }
 
+/// Where the report goes: a mistake in it is not to be found out after the run.
+fn report(matches: &ArgMatches) -> Result<Option<PathBuf>, String> {
+    let path = matches.get_one::<PathBuf>("report").cloned();
+    if let Some(path) = &path {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
+            return Err(format!(
+                "--report {}: this is no file in a folder that exists",
+                path.display()
+            ));
+        }
+    }
+    Ok(path)
+}
+
 fn positive(matches: &ArgMatches, name: &str) -> Result<Option<f64>, String> {
     match matches.get_one::<f64>(name) {
         Some(value) if !(value.is_finite() && *value > 0.0) => Err(format!("--{name} {value}: it has to be above 0")),
@@ -394,7 +430,7 @@ fn plan(matches: &ArgMatches, target: Target) -> Result<Plan, String> {
             positive(matches, "fast-latency-ns")?,
             positive(matches, "slow-latency-ns")?,
         ],
-        report: path("report"),
+        report: report(matches)?,
         seed: number("seed"),
         json: matches.get_flag("json"),
         live: matches.get_flag("live"),
@@ -413,10 +449,22 @@ pub fn asked(matches: &ArgMatches) -> Result<Asked, String> {
         let given = matches.get_one::<PathBuf>("state").cloned();
         given.unwrap_or_else(|| STATE_FOLDER.into())
     };
+    let words = |matches: &ArgMatches| -> Vec<OsString> {
+        let words = matches.get_many::<OsString>("command").into_iter().flatten();
+        words.cloned().collect()
+    };
     match matches.subcommand() {
+        Some(("hold", matches)) => Ok(Asked::Hold(hold::Plan {
+            settings: matches.get_one::<PathBuf>("settings").cloned().unwrap_or_default(),
+            refuse_kdamonds: matches.get_flag("refuse-kdamonds"),
+            report: report(matches)?,
+            json: matches.get_flag("json"),
+            kill_workload: matches.get_flag("kill-workload"),
+            state: state(matches),
+            command: words(matches),
+        })),
         Some(("run", matches)) => {
-            let words = matches.get_many::<OsString>("command").into_iter().flatten();
-            let target = Target::Command(words.cloned().collect());
+            let target = Target::Command(words(matches));
             Ok(Asked::Run(Box::new(plan(matches, target)?)))
         }
         Some(("attach", matches)) => {

@@ -35,7 +35,7 @@ impl From<Node> for NodeFacts {
 }
 
 /// What differs between hosts and matters for memory.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Facts {
     /// Release of the kernel.
     pub kernel: String,
@@ -80,6 +80,16 @@ pub fn facts() -> Facts {
     }
 }
 
+/// Threads of DAMON, whoever set them up.
+#[must_use]
+pub fn kdamonds() -> usize {
+    let threads = fs::read_dir("/proc").into_iter().flatten().flatten().filter(|entry| {
+        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        name.starts_with("kdamond")
+    });
+    threads.count()
+}
+
 /// What other parts of the system may be moving pages meanwhile, in words.
 #[must_use]
 pub fn rivals() -> Vec<String> {
@@ -87,11 +97,7 @@ pub fn rivals() -> Vec<String> {
     if value_of("/sys/kernel/mm/numa/demotion_enabled".as_ref()).is_ok_and(|value| value == "true") {
         found.push("the kernel demotes pages when memory is short; tierd leaves that as it is".to_owned());
     }
-    let kdamonds = fs::read_dir("/proc").into_iter().flatten().flatten().filter(|entry| {
-        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-        name.starts_with("kdamond")
-    });
-    let kdamonds = kdamonds.count();
+    let kdamonds = kdamonds();
     if kdamonds > 0 {
         found.push(format!(
             "{kdamonds} DAMON thread(s) of somebody else run on this host and may move or reclaim pages; tierd leaves them \

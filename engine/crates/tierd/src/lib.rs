@@ -8,6 +8,7 @@ pub mod command;
 pub mod counters;
 pub mod driver;
 pub mod facts;
+pub mod hold;
 pub mod kernel;
 pub mod linux;
 mod memory;

@@ -1,10 +1,12 @@
 //! `tierd`: a tiering policy on the memory of a real process.
 
 use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
 use tierd::command::{self, Asked, Plan};
 use tierd::facts;
+use tierd::hold;
 use tierd::metrics;
 use tierd::report::{Report, Status};
 use tierd::selfbench;
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
     };
     match asked {
         Asked::Run(plan) => run(&plan),
+        Asked::Hold(plan) => hold(&plan),
         Asked::Probe { json } => probe(json),
         Asked::Restore { state, json } => match session::restore(&state) {
             Ok(restored) if json => document(&restored),
@@ -117,23 +120,48 @@ fn probe(json: bool) -> ExitCode {
     }
 }
 
+fn hold(plan: &hold::Plan) -> ExitCode {
+    let report = match hold::run(plan, |line| eprintln!("tierd: {line}")) {
+        Ok(report) => report,
+        Err(failure) => return failed(&failure),
+    };
+    if let Err(failure) = write(plan.report.as_deref(), plan.json, &report) {
+        return failed(&failure);
+    }
+    for note in &report.notes {
+        eprintln!("tierd: {note}");
+    }
+    let stuck = report
+        .settings
+        .iter()
+        .find_map(|held| Some((&held.path, held.problem.as_ref()?)));
+    ended(report.status, stuck)
+}
+
 fn run(plan: &Plan) -> ExitCode {
     let report = match session::run(plan, |line| eprintln!("tierd: {line}")) {
         Ok(report) => report,
         Err(failure) => return failed(&failure),
     };
-    if let Err(failure) = write(plan, &report) {
+    if let Err(failure) = write(plan.report.as_deref(), plan.json, &report) {
         return failed(&failure);
     }
     summary(&report);
-    if let Some(stuck) = report.settings.iter().find(|setting| setting.problem.is_some()) {
+    let stuck = report
+        .settings
+        .iter()
+        .find_map(|setting| Some((&setting.path, setting.problem.as_ref()?)));
+    ended(report.status, stuck)
+}
+
+/// The exit code of a run that ended so, and left a setting changed if `stuck` is one with its reason.
+fn ended(status: Status, stuck: Option<(&String, &String)>) -> ExitCode {
+    if let Some((path, problem)) = stuck {
         return failed(&Failure::Host(format!(
-            "{} could not be put back: {}; `tierd restore` tries again",
-            stuck.path,
-            stuck.problem.as_deref().unwrap_or_default()
+            "{path} could not be put back: {problem}; `tierd restore` tries again"
         )));
     }
-    match report.status {
+    match status {
         Status::Done => ExitCode::SUCCESS,
         Status::WorkloadFailed => WORKLOAD_FAILED.into(),
         Status::Stopped => STOPPED.into(),
@@ -141,16 +169,16 @@ fn run(plan: &Plan) -> ExitCode {
     }
 }
 
-fn write(plan: &Plan, report: &Report) -> Result<(), Failure> {
+fn write(path: Option<&Path>, json: bool, report: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(report).map_err(|error| Failure::Bug(error.to_string()))?;
-    if let Some(path) = &plan.report {
+    if let Some(path) = path {
         // Whole or not at all: a reader never finds half a report.
         let partial = path.with_extension("partial");
         fs::write(&partial, format!("{text}\n"))
             .and_then(|()| fs::rename(&partial, path))
-            .map_err(|error| Failure::Input(format!("--report {}: {error}", path.display())))?;
+            .map_err(|error| Failure::Host(format!("--report {}: {error}", path.display())))?;
     }
-    if plan.json {
+    if json {
         println!("{text}");
     }
     Ok(())

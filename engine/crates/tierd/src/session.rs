@@ -48,7 +48,7 @@ impl From<HostError> for Failure {
     }
 }
 
-fn settings(restored: Vec<Restored>, changed: &[tiertune_host::Changed]) -> Vec<Setting> {
+pub(crate) fn settings(restored: Vec<Restored>, changed: &[tiertune_host::Changed]) -> Vec<Setting> {
     let each = restored.into_iter();
     each.map(|restored| Setting {
         during: changed
@@ -63,7 +63,7 @@ fn settings(restored: Vec<Restored>, changed: &[tiertune_host::Changed]) -> Vec<
 }
 
 /// Puts back what an earlier run left changed. The caller has the lock.
-fn put_back(folder: &Path) -> Result<(Journal, Vec<Setting>), Failure> {
+pub(crate) fn put_back(folder: &Path) -> Result<(Journal, Vec<Setting>), Failure> {
     let mut journal = Journal::open(folder)?;
     let changed = journal.changed().to_vec();
     let restored = settings(journal.restore(), &changed);
@@ -207,17 +207,32 @@ fn begin(plan: &Plan, needs: Needs, chosen: &Chosen) -> Result<i32, Failure> {
             launch::adopt_orphans().map_err(|error| Failure::Bug(error.to_string()))?;
             let launch = Launch {
                 command: command.clone(),
-                node: plan.nodes[1],
+                node: Some(plan.nodes[1]),
                 hint_faults: needs.hint_faults && chosen.signals().hint_faults,
                 huge_pages: plan.page_bytes > PAGE_BYTES,
             };
-            let child = launch.start().map_err(|error| {
-                let program = command.first().map(|word| word.to_string_lossy().into_owned());
-                Failure::Input(format!("{}: {error}", program.unwrap_or_default()))
-            })?;
-            Ok(child.id() as i32)
+            start(&launch)
         }
     }
+}
+
+/// Starts a program; its process.
+pub(crate) fn start(launch: &Launch) -> Result<i32, Failure> {
+    let child = launch.start().map_err(|error| {
+        let program = launch.command.first().map(|word| word.to_string_lossy().into_owned());
+        Failure::Input(format!("{}: {error}", program.unwrap_or_default()))
+    })?;
+    Ok(child.id() as i32)
+}
+
+/// Exit code and signal of what `waitpid` says.
+pub(crate) fn end_of(status: Option<i32>) -> (Option<i32>, Option<i32>) {
+    let exited = status.filter(|status| libc::WIFEXITED(*status));
+    let killed = status.filter(|status| libc::WIFSIGNALED(*status));
+    (
+        exited.map(|status| libc::WEXITSTATUS(status)),
+        killed.map(|status| libc::WTERMSIG(status)),
+    )
 }
 
 /// Runs the plan; `line` is given what the user may want to read meanwhile.
@@ -455,13 +470,7 @@ fn finish(plan: &Plan, ready: Ready, driver: &mut Driver<Linux>, ended: Ended) -
         notes.push("the workload was waited for".to_owned());
         wait(driver.kernel());
     }
-    let status = driver.kernel().status();
-    let exit_code = status
-        .filter(|status| libc::WIFEXITED(*status))
-        .map(|status| libc::WEXITSTATUS(status));
-    let signal = status
-        .filter(|status| libc::WIFSIGNALED(*status))
-        .map(|status| libc::WTERMSIG(status));
+    let (exit_code, signal) = end_of(driver.kernel().status());
     let status = if was_stopped {
         Status::Stopped
     } else if signal.is_some() || exit_code.is_some_and(|code| code != 0) {
