@@ -13,6 +13,7 @@ from tiertune.tuner.backend import Backend, BackendLost, ConfigRejected, HostUnf
 from tiertune.tuner.events import Finished, Listener, Started
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.trial import Config, Measurement, Objective, Status, Trial
+from tiertune.workloads.live import NoMetrics
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ def attempt(backend: Backend, trial: Trial, timeline_points: int = 0) -> Measure
         measurement = Measurement(Status.INVALID_CONFIG, error=str(error))
     except HostUnfit as error:
         measurement = Measurement(Status.HOST_UNFIT, error=str(error))
+    except NoMetrics as error:
+        measurement = Measurement(Status.NO_METRIC, error=str(error))
     except TrialTimeout as error:
         measurement = Measurement(Status.TIMEOUT, metrics=error.metrics, error=str(error))
     except (

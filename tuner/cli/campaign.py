@@ -12,7 +12,7 @@ import typer
 
 from tiertune.tuner.cli.failures import guarded, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
-from tiertune.tuner.cli.places import ELSEWHERE, Places, live_plan, running
+from tiertune.tuner.cli.places import ELSEWHERE, Places, live_plan, places_of, running
 
 if TYPE_CHECKING:
     from tiertune.tuner.campaign import Campaign
@@ -39,6 +39,15 @@ Hosts = Annotated[
     typer.Option(
         "--hosts",
         help="Ansible inventory whose tier_hosts run workloads that have a host part; see docs/fleet.md.",
+    ),
+]
+Here = Annotated[
+    str | None,
+    typer.Option(
+        "--here",
+        metavar="FAST,SLOW|auto",
+        help="Run workloads that have a host part live on this machine, on these two memory nodes;"
+        " see docs/live.md.",
     ),
 ]
 MixedHosts = Annotated[bool, typer.Option("--mixed-hosts", help="Measure on hosts that differ all the same.")]
@@ -82,6 +91,7 @@ def tune(
     scheduler: Scheduler = None,
     hosts: Hosts = None,
     mixed_hosts: MixedHosts = False,
+    here: Here = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -96,12 +106,13 @@ def tune(
       tiertune tune campaigns/demo.yaml --results /tmp/results
       tiertune tune --workload redis.parquet --system hemem --trials 40
       tiertune tune campaigns/rack.yaml --hosts inventory.yml
+      tiertune tune campaigns/rack.yaml --here 0,2
     """
     from tiertune.files import InputError
 
     if (campaign is None) == (workload is None):
         raise InputError("give a campaign or --workload, one of the two")
-    places = Places(scheduler, hosts, mixed_hosts)
+    places = places_of(scheduler, hosts, mixed_hosts, here)
     if workload is not None:
         with _campaign_of(workload, machine, system or ["hemem"], ratio, trials) as made:
             source = str(made)
@@ -152,6 +163,7 @@ def resume(
     scheduler: Scheduler = None,
     hosts: Hosts = None,
     mixed_hosts: MixedHosts = False,
+    here: Here = None,
     as_json: Json = False,
 ) -> None:
     """Go on with a campaign that was stopped or killed.
@@ -167,7 +179,7 @@ def resume(
     folder = campaign_folder(campaign, results)
     stored = folder / "campaign.yaml"
     source = str(stored) if stored.is_file() and not extend else campaign
-    places = Places(scheduler, hosts, mixed_hosts)
+    places = places_of(scheduler, hosts, mixed_hosts, here)
     _tune(source, results, folder.name, places, extend=extend, dry_run=False, as_json=as_json)
 
 
@@ -187,8 +199,8 @@ def _tune(
     campaign = load_campaign(source)
     check_name(name)
     plan = plan_of(campaign, name)
-    if places.hosts is not None:
-        plan = live_plan(campaign, plan)
+    if places.live is not None:
+        plan = live_plan(campaign, plan, places.live)
     if dry_run:
         from tiertune.tuner.cli.dry_run import describe, print_plan
 

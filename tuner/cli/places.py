@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tiertune.tuner.backend import Backend
     from tiertune.tuner.campaign import Campaign
     from tiertune.tuner.events import Listener
+    from tiertune.tuner.live.fitness import Nodes
     from tiertune.tuner.plan import CampaignPlan
 
 
@@ -24,13 +25,28 @@ class Places:
     scheduler: str | None = None
     hosts: Path | None = None
     mixed: bool = False
+    here: str | None = None
+
+    @property
+    def live(self) -> str | None:
+        """The option that asks for live trials, None where all are simulated."""
+        return "--hosts" if self.hosts is not None else "--here" if self.here is not None else None
 
 
 ELSEWHERE = Places()
 """Nothing was said: threads of this process."""
 
 
-def live_plan(campaign: Campaign, plan: CampaignPlan) -> CampaignPlan:
+def places_of(scheduler: str | None, hosts: Path | None, mixed: bool, here: str | None) -> Places:
+    """What options say. Raises InputError where they exclude each other."""
+    from tiertune.files import InputError
+
+    if hosts is not None and here is not None:
+        raise InputError("--hosts and --here exclude each other; an inventory may hold this machine, too")
+    return Places(scheduler, hosts, mixed, here)
+
+
+def live_plan(campaign: Campaign, plan: CampaignPlan, option: str) -> CampaignPlan:
     """The plan whose journal knows which cells are measured on hosts: no simulated one may go on with it.
 
     Raises InputError where there is no such cell.
@@ -41,11 +57,34 @@ def live_plan(campaign: Campaign, plan: CampaignPlan) -> CampaignPlan:
     if not live:
         names = ", ".join(sorted({entry.workload for entry in campaign.scenarios}))
         raise InputError(
-            f"--hosts: no workload of this campaign says how it runs on a host ({names} have no 'host' part);"
-            " simulated trials go to workers with --scheduler"
+            f"{option}: no workload of this campaign says how it runs on a host ({names} have no 'host'"
+            " part); simulated trials go to workers with --scheduler"
         )
     document = {**plan.document, "campaign": {**plan.document["campaign"], "live": live}}
     return replace(plan, document=document)
+
+
+AUTO = "auto"
+
+
+def nodes_here(text: str) -> Nodes:
+    """The nodes of `--here`: FAST,SLOW, or auto. Raises InputError, and HostUnfit where there is one tier."""
+    from tiertune.files import InputError
+    from tiertune.tuner.backend import HostUnfit
+    from tiertune.tuner.live.fitness import Nodes, two_nodes
+
+    if text == AUTO:
+        found = two_nodes()
+        if found is None:
+            raise HostUnfit(
+                "--here: this host has one memory node, and tiering takes two; `tiertune doctor --host` says"
+                " more, --hosts runs trials on others, and without either option they are simulated"
+            )
+        return found
+    fast, comma, slow = text.partition(",")
+    if not (comma and fast.isdecimal() and slow.isdecimal()):
+        raise InputError(f"--here: {text!r} is neither {AUTO} nor two memory nodes such as 0,1")
+    return Nodes(int(fast), int(slow))
 
 
 @contextmanager
@@ -53,16 +92,21 @@ def running(
     campaign: Campaign, plan: CampaignPlan, results: Path, places: Places, listener: Listener
 ) -> Iterator[Backend]:
     """The backend of a campaign. With hosts, a signal to stop ends what runs on them, too."""
+    inner = backend_for(campaign, plan, results, places.scheduler, listener)
+    workloads = {cell.scenario.key: campaign.workload(cell.scenario.workload) for cell in plan.cells}
+    if places.live is None:
+        yield inner
+        return
     if places.hosts is None:
-        yield backend_for(campaign, plan, results, places.scheduler, listener)
+        from tiertune.tuner.live.backend import HostBackend
+
+        yield HostBackend(inner, workloads, nodes_here(places.here or AUTO))
         return
     from tiertune.tuner.events import Note
     from tiertune.tuner.fleet.backend import FleetBackend
     from tiertune.tuner.fleet.inventory import hosts_of
 
     hosts = hosts_of(places.hosts)
-    workloads = {cell.scenario.key: campaign.workload(cell.scenario.workload) for cell in plan.cells}
-    inner = backend_for(campaign, plan, results, places.scheduler, listener)
     backend = FleetBackend(
         inner, places.hosts, hosts, workloads, lambda text: listener(Note(text)), places.mixed
     )

@@ -14,11 +14,12 @@ from typing import Any, ClassVar
 
 from tiertune.tuner.backend import Backend, BackendLost, HostUnfit, Notify
 from tiertune.tuner.fleet.inventory import Host
-from tiertune.tuner.fleet.launch import launch, metrics_of, raw_of
 from tiertune.tuner.fleet.likeness import differences, traits
 from tiertune.tuner.fleet.play import Play, Played
 from tiertune.tuner.fleet.pool import Pool
 from tiertune.tuner.fleet.yardstick import YARDSTICK, Drift
+from tiertune.tuner.live.fitness import Nodes
+from tiertune.tuner.live.launch import launch, metrics_of, raw_of
 from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial
 from tiertune.workloads.definition import Workload
 
@@ -110,9 +111,9 @@ class FleetBackend(Backend):
         workload = self._workloads[trial.scenario.key]
         part = workload.host
         assert part is not None
-        order = launch(
-            trial, self._inner.apply(trial), part, trial.scenario.threads or workload.threads, host
-        )
+        threads = trial.scenario.threads or workload.threads
+        nodes = Nodes(host.fast_node, host.slow_node)
+        order = launch(trial, self._inner.apply(trial), part, threads, nodes)
         variables = {
             "trial_name": f"{trial.purpose}-{trial.number}",
             "trial_command": order.command,
@@ -131,7 +132,7 @@ class FleetBackend(Backend):
         except HostUnfit as error:
             raise _HostLost(str(error)) from error
         return Measurement(
-            Status.OK, metrics, wall_s=float(said["wall_s"]), raw=raw_of(host, said), worker=host.name
+            Status.OK, metrics, wall_s=float(said["wall_s"]), raw=raw_of(host.name, said), worker=host.name
         )
 
     def _played(self, name: str, host: Host, action: str, variables: Mapping[str, Any]) -> dict[str, Any]:

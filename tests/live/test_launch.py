@@ -10,16 +10,16 @@ import pytest
 
 from tests.tuner.toy import SCENARIO
 from tiertune.tuner.backend import ConfigRejected, HostUnfit, TrialTimeout
-from tiertune.tuner.fleet.inventory import Host
-from tiertune.tuner.fleet.launch import launch, metrics_of
 from tiertune.tuner.fleet.yardstick import Drift
+from tiertune.tuner.live.fitness import Nodes
+from tiertune.tuner.live.launch import launch, metrics_of
 from tiertune.tuner.trial import Trial
 from tiertune.workloads.live import HostPart, NoMetrics
 
 PART = HostPart(command=["gups", "--threads={threads}", "{seed}", "--json"], footprint=9 << 30, timeout_s=60)
 SCENE = replace(SCENARIO, ratio="1:8", page_bytes=2 << 20)
 TRIAL = Trial("toy", "cell", 3, SCENE, "hemem", {"hot_read_threshold": 8}, seed=2**40 + 5)
-HOST = Host("alpha", fast_node=2, slow_node=3)
+NODES = Nodes(2, 3)
 END = '{"event":"end","runtime_s":2.5,"throughput_mops":40.0,"peak_rss_bytes":null}\n'
 RAN = {"returncode": 0, "ended": "finished", "errors": "", "output": END, "wall_s": 3.0}
 
@@ -29,7 +29,7 @@ def said(**changes: Any) -> dict[str, Any]:
 
 
 def test_a_system_runs_below_tierd_with_its_config_in_a_file() -> None:
-    order = launch(TRIAL, {"hot_read_threshold": 8}, PART, 4, HOST)
+    order = launch(TRIAL, {"hot_read_threshold": 8}, PART, 4, NODES)
     before, after = order.command[: order.command.index("--")], order.command[order.command.index("--") + 1 :]
     options = dict(zip(before[2::2], before[3::2], strict=False))
     assert before[:2] == ["tierd", "run"]
@@ -41,7 +41,7 @@ def test_a_system_runs_below_tierd_with_its_config_in_a_file() -> None:
 
 
 def test_first_touch_needs_no_daemon() -> None:
-    order = launch(replace(TRIAL, system="notier"), {}, PART, 4, HOST)
+    order = launch(replace(TRIAL, system="notier"), {}, PART, 4, NODES)
     assert order.command == ["gups", "--threads=4", "5", "--json"]
     assert not order.files
 

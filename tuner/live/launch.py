@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiertune.tuner.backend import ConfigRejected, HostUnfit, TrialTimeout
-from tiertune.tuner.fleet.inventory import Host
+from tiertune.tuner.live.fitness import Nodes
 from tiertune.tuner.trial import Config, Trial
 from tiertune.units import fast_tier_bytes
 from tiertune.workloads.live import HostPart
 
 BARE = "notier"
 """The system that is nothing but the kernel's first touch: its workload runs without a daemon."""
+
+FOLDER = "@FOLDER@"
+"""In a command: the folder of the trial, wherever that is."""
 
 KNOBS, REPORT = "knobs.json", "report.json"
 
@@ -26,24 +29,24 @@ MOST_RAW = 16_384
 
 @dataclass(frozen=True)
 class Launch:
-    """A command for the `tiertune_trial` module, with files of its folder before and after."""
+    """A command for a host, with files of its folder before and after."""
 
     command: list[str]
     files: dict[str, str] = field(default_factory=dict)
     fetch: list[str] = field(default_factory=list)
 
 
-def launch(trial: Trial, config: Config, part: HostPart, threads: int, host: Host) -> Launch:
+def launch(trial: Trial, config: Config, part: HostPart, threads: int, nodes: Nodes) -> Launch:
     """The command of a trial on a host: the workload's own, below `tierd run` with the config in a file."""
     # A seed of tiertune has 53 bits, more than some programs take.
     words = part.words(threads, trial.seed % 2**31)
     if trial.system == BARE:
         return Launch(words)
     fast = fast_tier_bytes(part.footprint, trial.scenario.ratio, trial.scenario.page_bytes)
-    command = ["tierd", "run", "--policy", trial.system, "--knobs", f"@FOLDER@/{KNOBS}"]
-    command += ["--fast", str(host.fast_node), "--slow", str(host.slow_node), "--fast-bytes", str(fast)]
+    command = ["tierd", "run", "--policy", trial.system, "--knobs", f"{FOLDER}/{KNOBS}"]
+    command += ["--fast", str(nodes.fast), "--slow", str(nodes.slow), "--fast-bytes", str(fast)]
     command += ["--page-bytes", str(trial.scenario.page_bytes), "--seed", str(trial.seed)]
-    command += ["--kill-workload", "--report", f"@FOLDER@/{REPORT}", "--", *words]
+    command += ["--kill-workload", "--report", f"{FOLDER}/{REPORT}", "--", *words]
     return Launch(command, {KNOBS: json.dumps(config)}, [REPORT])
 
 
@@ -70,10 +73,10 @@ def metrics_of(trial: Trial, part: HostPart, said: Mapping[str, Any]) -> dict[st
     return metrics
 
 
-def raw_of(host: Host, said: Mapping[str, Any]) -> str:
+def raw_of(host: str, said: Mapping[str, Any]) -> str:
     """What of a run is kept beside its metrics: who ran it, for how long, the end of its output."""
     document = {
-        "host": host.name,
+        "host": host,
         "wall_s": said["wall_s"],
         "output": said["output"][-MOST_RAW:],
         "report": said.get("fetched", {}).get(REPORT, "")[-MOST_RAW:],

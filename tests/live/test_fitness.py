@@ -1,0 +1,86 @@
+"""What keeps a host from running trials, and that each comes with a remedy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tiertune.tuner.host.state import HostState
+from tiertune.tuner.live.fitness import Nodes, two_nodes, unfitness
+
+GIB = 1 << 30
+KB = 1024
+FIT = HostState(
+    settings={"THP": "madvise"},
+    quantities={
+        "node memory (kB) of node0": 64 * GIB / KB,
+        "node memory (kB) of node1": 256 * GIB / KB,
+        "node free memory (kB) of node0": 60 * GIB / KB,
+        "node free memory (kB) of node1": 250 * GIB / KB,
+        "swap used (kB)": 0.0,
+        "load": 0.1,
+    },
+)
+NODES = Nodes(0, 1)
+
+
+def said(
+    state: HostState = FIT, nodes: Nodes = NODES, page_bytes: int = 2 << 20, busy: float = 0.0
+) -> list[str]:
+    return [str(one) for one in unfitness(state, nodes, page_bytes, 128 * GIB, busy)]
+
+
+def changed(**quantities: float) -> HostState:
+    names = {"free0": "node free memory (kB) of node0", "free1": "node free memory (kB) of node1"}
+    names["swap"] = "swap used (kB)"
+    return replace(FIT, quantities={**FIT.quantities, **{names[k]: v for k, v in quantities.items()}})
+
+
+def test_a_fit_host_has_nothing_said_about_it() -> None:
+    assert said() == []
+    assert said(page_bytes=4096) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "nodes", "page_bytes", "busy", "problem", "remedy"),
+    [
+        (FIT, Nodes(0, 0), 2 << 20, 0.0, "node 0 cannot be both tiers", "--nodes 0,1"),
+        (FIT, Nodes(0, 3), 2 << 20, 0.0, "memory node 3 has no memory", "nodes with memory are 0, 1"),
+        (
+            changed(free1=60 * GIB / KB),
+            NODES,
+            2 << 20,
+            0.0,
+            "120.0 GiB of the two nodes are free",
+            "drop_caches",
+        ),
+        (changed(swap=4096), NODES, 2 << 20, 0.0, "4,096 kB are swapped out", "swapoff"),
+        (replace(FIT, settings={"THP": "never"}), NODES, 2 << 20, 0.0, "huge pages are off", "echo madvise"),
+        (replace(FIT, settings={"THP": "always"}), NODES, 4096, 0.0, "THP is always", "echo madvise"),
+        (FIT, NODES, 2 << 20, 0.5, "others use 50 % of the processors", "nobody else computes"),
+    ],
+)
+def test_what_is_not_in_order_is_said_with_what_to_do(
+    state: HostState, nodes: Nodes, page_bytes: int, busy: float, problem: str, remedy: str
+) -> None:
+    found = said(state, nodes, page_bytes, busy)
+    assert len(found) == 1, found
+    assert problem in found[0]
+    assert remedy in found[0]
+
+
+def test_nodes_without_processors_are_the_slow_tier(tmp_path: Path) -> None:
+    def node(number: int, processors: str) -> None:
+        place = tmp_path / f"sys/devices/system/node/node{number}"
+        place.mkdir(parents=True)
+        (place / "cpulist").write_text(processors + "\n")
+
+    assert two_nodes(tmp_path) is None
+    node(0, "0-15")
+    assert two_nodes(tmp_path) is None
+    node(1, "16-31")
+    assert two_nodes(tmp_path) == Nodes(0, 1), "the other socket, where there is nothing better"
+    node(2, "")
+    assert two_nodes(tmp_path) == Nodes(0, 2)

@@ -1,0 +1,171 @@
+"""Live trials on this machine, with programs and a host that are made up."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.backend import BackendContract
+from tests.live.test_fitness import FIT
+from tests.tuner.test_backends import TINY
+from tiertune.tuner.backend import Backend, HostUnfit, TrialTimeout
+from tiertune.tuner.execution import attempt
+from tiertune.tuner.host.state import HostState, state_of_raw
+from tiertune.tuner.live.backend import HostBackend, program_here
+from tiertune.tuner.live.fitness import Nodes
+from tiertune.tuner.simulation import SimBackend
+from tiertune.tuner.trial import Scenario, Status, Trial
+from tiertune.workloads.definition import Workload, load_workload
+
+PROGRAM = """\
+import sys, time
+seed = int(sys.argv[1])
+print(f"took {1.0 + seed / 1000:.6f} s")
+"""
+
+TIERD = """\
+import json, subprocess, sys
+options = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+command = sys.argv[sys.argv.index("--") + 1:]
+knobs = json.load(open(options["--knobs"]))
+moved = {"fast_bytes": 1, "present_bytes": 2, "demoted_bytes": 0, "samples": 3, "hint_faults": 0, "lost": 0}
+report = {
+    "version": 1, "policy": options["--policy"], "knobs": knobs, "page_bytes": int(options["--page-bytes"]),
+    "series": [{"at_s": at / 10, "promoted_bytes": at * 4096, **moved} for at in range(100)],
+    "overhead": {"cpu_s": 0.25},
+}
+done = subprocess.run(command)
+place = sys.argv[sys.argv.index("--report") + 1]
+json.dump(report, open(place, "w"))
+sys.exit(4 if done.returncode else 0)
+"""
+
+HOST = """\
+host:
+  command: [program, "{seed}"]
+  footprint: 1GiB
+  metrics: {runtime_s: 'took ([\\d.]+) s'}
+  timeout_s: 30
+"""
+
+SCENARIO = Scenario("tiny", "skx-numa", "1:8", 4, 4096)
+
+
+def workload(folder: Path, program: str = PROGRAM, **changes: str) -> Workload:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, code in {"program": program, "tierd": TIERD}.items():
+        place = folder / name
+        place.write_text(f"#!{sys.executable}\n{code}")
+        place.chmod(0o755)
+    host = HOST.replace("program,", f"{folder / 'program'},")
+    for old, new in changes.items():
+        host = host.replace(f"{old}: 30", f"{old}: {new}")
+    (folder / "tiny.yaml").write_text(TINY + host)
+    return load_workload(str(folder / "tiny.yaml"))
+
+
+def backend_in(
+    folder: Path, made: Workload, look: Callable[[], tuple[HostState, float]] = lambda: (FIT, 0.0)
+) -> HostBackend:
+    inner = SimBackend(folder / "profiles", lambda name: made)
+    find = {"tierd": str(folder / "tierd")}
+    return HostBackend(inner, {SCENARIO.key: made}, Nodes(0, 1), look, lambda name: find.get(name, name))
+
+
+class TestHostBackend(BackendContract):
+    def make(self, folder: Path) -> Backend:
+        return backend_in(folder, workload(folder))
+
+    def trial(self) -> Trial:
+        return Trial("c", "cell", 1, SCENARIO, "hemem", {"read_hot_threshold": 4}, 5)
+
+
+TRIAL = Trial("c", "cell", 1, SCENARIO, "hemem", {"read_hot_threshold": 4}, 5)
+
+
+def test_what_tierd_says_comes_with_the_measurement(tmp_path: Path) -> None:
+    measurement = backend_in(tmp_path, workload(tmp_path)).run(TRIAL, timeline_points=9)
+    assert measurement.metrics == {
+        "runtime_s": 1.005,
+        "promoted_bytes": 99 * 4096.0,
+        "demoted_bytes": 0.0,
+        "samples": 3.0,
+        "hint_faults": 0.0,
+        "tierd_cpu_s": 0.25,
+    }
+    assert measurement.timeline["promotions_per_s"] == pytest.approx([10.0] * 9)
+    raw = json.loads(measurement.raw or "")
+    assert raw["report"]["knobs"]["read_hot_threshold"] == 4
+    assert "series" not in raw["report"]
+    assert state_of_raw(measurement.raw, "a trial") == FIT
+
+
+def test_first_touch_runs_without_a_daemon(tmp_path: Path) -> None:
+    measurement = backend_in(tmp_path, workload(tmp_path)).run(replace(TRIAL, system="notier", config={}))
+    assert measurement.metrics == {"runtime_s": 1.005}
+    assert json.loads(measurement.raw or "")["report"] == {}
+
+
+def test_a_host_that_is_not_in_order_gets_no_trial(tmp_path: Path) -> None:
+    def look() -> tuple[HostState, float]:
+        return replace(FIT, quantities={**FIT.quantities, "swap used (kB)": 8.0}), 0.75
+
+    backend = backend_in(tmp_path, workload(tmp_path), look)
+    with pytest.raises(HostUnfit, match=r"(?s)8 kB are swapped out.*others use 75 %"):
+        backend.prepare(SCENARIO, lambda sentence: None)
+    measurement = attempt(backend, TRIAL)
+    assert measurement.status is Status.HOST_UNFIT
+    assert "swapoff" in (measurement.error or "")
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "says"),
+    [
+        ("raise SystemExit(3)", Status.CRASHED, "ended with 4"),
+        ("import os; os.kill(os.getpid(), 11)", Status.CRASHED, "ended with 4"),
+        ("print('nothing of the kind')", Status.NO_METRIC, "nothing in the output matches"),
+        ("import time; time.sleep(60)", Status.TIMEOUT, "ended after 1 s"),
+    ],
+)
+def test_whatever_goes_wrong_is_a_status(tmp_path: Path, program: str, status: Status, says: str) -> None:
+    made = workload(tmp_path, program, timeout_s="1")
+    measurement = attempt(backend_in(tmp_path, made), TRIAL)
+    assert (measurement.status, says in (measurement.error or "")) == (status, True), measurement
+
+
+def test_a_cap_ends_a_trial_as_a_timeout(tmp_path: Path) -> None:
+    with pytest.raises(TrialTimeout, match=r"given up after 0.5 s"):
+        backend_in(tmp_path, workload(tmp_path)).run(replace(TRIAL, cap=0.5))
+
+
+def test_trials_run_one_at_a_time(tmp_path: Path) -> None:
+    running = 0
+    most = 0
+    mutex = threading.Lock()
+
+    def look() -> tuple[HostState, float]:
+        # Called right before and right after a run.
+        nonlocal running, most
+        with mutex:
+            running = 1 - running
+            most += running
+        return FIT, 0.0
+
+    backend = backend_in(tmp_path, workload(tmp_path), look)
+    threads = [threading.Thread(target=backend.run, args=(replace(TRIAL, seed=seed),)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (running, most) == (0, 4)
+
+
+def test_a_program_that_is_not_there_is_said_with_a_remedy() -> None:
+    with pytest.raises(HostUnfit, match=r"no program no-such-thing here; install it"):
+        program_here("no-such-thing")

@@ -1,0 +1,92 @@
+"""Programs of live trials: what they say, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tiertune.tuner.live.scope import run_in_scope
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_output_and_exit_code_come_back(tmp_path: Path) -> None:
+    ended = run_in_scope(
+        python("import sys; print('said'); sys.stderr.write('why'); sys.exit(7)"), tmp_path, 60
+    )
+    assert (ended.returncode, ended.timed_out, ended.output, ended.errors) == (7, False, "said\n", "why")
+    assert 0 < ended.wall_s < 60
+
+
+def test_a_signal_is_a_negative_exit_code(tmp_path: Path) -> None:
+    assert run_in_scope(python("import os; os.kill(os.getpid(), 9)"), tmp_path, 60).returncode == -9
+
+
+LEAVES_CHILDREN = """
+import subprocess, sys, time
+children = [subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']) for _ in range(2)]
+print(*(child.pid for child in children), flush=True)
+time.sleep({seconds})
+"""
+
+
+@pytest.mark.parametrize(("seconds", "timed_out"), [(0, False), (600, True)])
+def test_children_do_not_outlive_it(tmp_path: Path, seconds: int, timed_out: bool) -> None:
+    ended = run_in_scope(python(LEAVES_CHILDREN.format(seconds=seconds)), tmp_path, 1.0 if timed_out else 60)
+    assert ended.timed_out is timed_out
+    left = [int(pid) for pid in ended.output.split()]
+    assert len(left) == 2
+    assert not [pid for pid in left if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
+
+
+def test_it_is_asked_to_end_before_it_is_killed(tmp_path: Path) -> None:
+    code = """
+import signal, sys, time
+def tidy(*_):
+    print('tidied up', flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, tidy)
+print('ready', flush=True)
+time.sleep(600)
+"""
+    ended = run_in_scope(python(code), tmp_path, 2.0)
+    assert ended.timed_out
+    assert ended.output == "ready\ntidied up\n"
+
+
+def test_it_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    """A tuner that is killed leaves no program behind."""
+    code = f"""
+from pathlib import Path
+from tiertune.tuner.live.scope import run_in_scope
+run_in_scope(['sleep', '601'], Path({str(tmp_path)!r}), 600)
+"""
+    with subprocess.Popen(python(code)) as tuner:
+        child = _child_of(tuner.pid)
+        tuner.kill()
+    until = time.monotonic() + 10
+    while child.is_running() and child.status() != "zombie" and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not child.is_running() or child.status() == "zombie"
+
+
+def _child_of(pid: int) -> psutil.Process:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        for child in psutil.Process(pid).children():
+            if child.name() == "sleep":
+                return child
+        time.sleep(0.02)
+    raise AssertionError("nothing was started")
+
+
+def test_a_program_that_is_missing_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no-such-program"):
+        run_in_scope(["no-such-program"], tmp_path, 1)

@@ -1,0 +1,1 @@
+"""Trials on this machine: whether it is fit, the program under tierd, and what it was like meanwhile."""

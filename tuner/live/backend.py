@@ -1,0 +1,153 @@
+"""Live trials on this machine: the workload's own program under tierd, one at a time."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from tiertune.tuner.backend import Backend, HostUnfit, Notify
+from tiertune.tuner.host.state import HostState, read_state, told
+from tiertune.tuner.live import report
+from tiertune.tuner.live.fitness import Nodes, unfitness
+from tiertune.tuner.live.launch import FOLDER, MOST_RAW, REPORT, launch, metrics_of
+from tiertune.tuner.live.scope import Ended, run_in_scope
+from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial
+from tiertune.workloads.definition import Workload
+
+
+class HostBackend(Backend):
+    """Runs live trials here; `inner` checks configs, and runs what has no host part.
+
+    `workloads` has the workload of each scenario by the scenario's key. `look` says what the host is like and
+    which share of its processors is in use, `find` where a program is.
+    """
+
+    name: ClassVar[str] = "host"
+
+    def __init__(
+        self,
+        inner: Backend,
+        workloads: Mapping[str, Workload],
+        nodes: Nodes,
+        look: Callable[[], tuple[HostState, float]] | None = None,
+        find: Callable[[str], str] | None = None,
+    ) -> None:
+        self._inner, self._workloads, self._nodes = inner, workloads, nodes
+        self._look, self._find = look or look_here, find or program_here
+        self._alone = threading.Lock()
+        self._state: HostState | None = None
+
+    def prepare(self, scenario: Scenario, notify: Notify) -> None:
+        """Prepares the simulated twin, which checks that the scenario fits, and looks at this host.
+
+        Raises HostUnfit with everything that is not in order.
+        """
+        self._inner.prepare(scenario, notify)
+        if self._is_live(scenario):
+            with self._alone:
+                self._state = self._fit(scenario)
+
+    def apply(self, trial: Trial) -> Config:
+        """Checks the config here; tierd takes it from a file, and its report says what it took."""
+        return self._inner.apply(trial)
+
+    def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
+        """One run of the program, alone on this machine; what the host was like is stored beside it."""
+        if not self._is_live(trial.scenario):
+            return self._inner.run(trial, timeline_points)
+        workload = self._workloads[trial.scenario.key]
+        part = workload.host
+        assert part is not None
+        with self._alone, tempfile.TemporaryDirectory(prefix="tiertune-trial-") as folder:
+            before = self._fit(trial.scenario)
+            order = launch(
+                trial, self._inner.apply(trial), part, trial.scenario.threads or workload.threads, self._nodes
+            )
+            for name, text in order.files.items():
+                Path(folder, name).write_text(text, encoding="utf-8")
+            command = [word.replace(FOLDER, folder) for word in order.command]
+            command[0] = self._find(command[0])
+            ended = run_in_scope(command, Path(folder), part.timeout_s)
+            fetched = {name: _text(Path(folder, name)) for name in order.fetch}
+            after, _ = self._look()
+        said = _said(ended, fetched)
+        told_of = report.parsed(fetched.get(REPORT, ""))
+        document = {
+            "output": ended.output[-MOST_RAW:],
+            "report": report.kept(told_of),
+            "host_state": told(before, after),
+        }
+        return Measurement(
+            Status.OK,
+            {**report.metrics(told_of), **metrics_of(trial, part, said)},
+            report.timeline(told_of, timeline_points) if timeline_points else {},
+            wall_s=ended.wall_s,
+            raw=json.dumps(document, sort_keys=True),
+            worker=before.host or None,
+        )
+
+    def facts(self) -> dict[str, str]:
+        """Those of the simulator, the nodes, and the settings of this host."""
+        found = {**self._inner.facts(), "backend": self.name}
+        found["nodes"] = f"{self._nodes.fast} fast, {self._nodes.slow} slow"
+        settings = self._state.settings if self._state else {}
+        return {**found, **{f"host: {name}": value for name, value in settings.items()}}
+
+    def close(self) -> None:
+        """Nothing of a trial outlives it; tierd has put the host back."""
+        self._inner.close()
+
+    def _is_live(self, scenario: Scenario) -> bool:
+        return self._workloads[scenario.key].host is not None
+
+    def _fit(self, scenario: Scenario) -> HostState:
+        part = self._workloads[scenario.key].host
+        assert part is not None
+        state, busy_share = self._look()
+        found = unfitness(state, self._nodes, scenario.page_bytes, part.footprint, busy_share)
+        if found:
+            raise HostUnfit("\n".join(f"this host is not in order: {one}" for one in found))
+        return state
+
+
+def look_here() -> tuple[HostState, float]:
+    """What this host is like, and the share of its processors that was in use for a fifth of a second."""
+    import psutil
+
+    return read_state(), psutil.cpu_percent(0.2) / 100
+
+
+def program_here(name: str) -> str:
+    """Beside this Python, where `make tierd` puts programs, or on PATH. Raises HostUnfit."""
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.is_file() else shutil.which(name)
+    if found is None:
+        remedy = (
+            f"`make {name}` builds it" if name in ("tierd", "tierload") else "install it, or put it on PATH"
+        )
+        raise HostUnfit(f"there is no program {name} here; {remedy}")
+    return found
+
+
+def _said(ended: Ended, fetched: dict[str, str]) -> dict[str, object]:
+    return {
+        "returncode": ended.returncode,
+        "ended": "timeout" if ended.timed_out else "finished",
+        "output": ended.output,
+        "errors": ended.errors,
+        "wall_s": ended.wall_s,
+        "fetched": fetched,
+    }
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""

@@ -1,0 +1,97 @@
+"""A command in a session of its own, of which nothing is left when it is over or this process is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+GRACE_S = 10.0
+"""From being asked to end until being killed: tierd puts the host back meanwhile."""
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended: its exit code (negative for a signal), or by its timeout."""
+
+    returncode: int
+    timed_out: bool
+    output: str
+    errors: str
+    wall_s: float
+
+
+def run_in_scope(command: Sequence[str], folder: Path, timeout_s: float) -> Ended:
+    """Run `command`, its output in files of `folder`, and wait.
+
+    It is asked to end when the thread that called this is gone, and after `timeout_s`. Raises OSError where
+    there is no such program.
+    """
+    places = folder / "output.txt", folder / "errors.txt"
+    began = time.perf_counter()
+    with places[0].open("wb") as output, places[1].open("wb") as errors:
+        process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            cwd=folder,
+            start_new_session=True,
+            preexec_fn=_end_with_parent,
+        )
+        try:
+            timed_out = not _ended(process, timeout_s)
+        finally:
+            _end_all(process)
+    texts = [place.read_text(encoding="utf-8", errors="replace") for place in places]
+    return Ended(process.returncode, timed_out, texts[0], texts[1], time.perf_counter() - began)
+
+
+def _end_with_parent() -> None:
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def _ended(process: subprocess.Popen[bytes], within_s: float) -> bool:
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _end_all(process: subprocess.Popen[bytes]) -> None:
+    """The command first, so that it can tidy up; then whatever of its session is left."""
+    if process.poll() is None:
+        process.terminate()
+        _ended(process, GRACE_S)
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        for pid in _session(process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, how)
+        until = time.monotonic() + (GRACE_S if how == signal.SIGTERM else 1.0)
+        while _session(process.pid) and time.monotonic() < until:
+            time.sleep(0.02)
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+
+
+def _session(leader: int) -> list[int]:
+    """Processes of the session of `leader` that still run."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # The name is in brackets and may hold anything.
+            state, _parent, _group, session = place.read_text(errors="replace").rpartition(")")[2].split()[:4]
+            if int(session) == leader and state not in "ZX":
+                found.append(int(place.parent.name))
+    return found
