@@ -29,6 +29,7 @@ MAY_DEPEND_ON = {
     "tiertune-sim": {"tiertune-policy", "tiertune-workload"},
     "tiertune-python": {"tiertune-policy", "tiertune-workload", "tiertune-sim", "tiertune-host"},
     "tierload": {"tiertune-workload"},
+    "tierd": {"tiertune-policy", "tiertune-host"},
 }
 
 
