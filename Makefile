@@ -92,7 +92,7 @@ $(COMMAND): pyproject.toml $(PACKAGES)
 STATIC_TARGET := $(shell uname -m)-unknown-linux-gnu
 define static-binary
 	@echo "==> $@ (Rust, optimised, static; the first time about 2 minutes)"
-	RUSTFLAGS="-C target-feature=+crt-static" cargo build --quiet --release --locked \
+	RUSTFLAGS="-C target-feature=+crt-static -C strip=debuginfo" cargo build --quiet --release --locked \
 	    --manifest-path $(CARGO_MANIFEST) --target $(STATIC_TARGET) -p $@
 	install -m 755 "$${CARGO_TARGET_DIR:-engine/target}/$(STATIC_TARGET)/release/$@" $(BIN)/$@
 endef

@@ -90,8 +90,14 @@ fn document(value: &impl serde::Serialize) -> ExitCode {
 
 fn probe(json: bool) -> ExitCode {
     let found = facts::probe();
+    let fitness = if found.fit {
+        ExitCode::SUCCESS
+    } else {
+        UNFIT_HOST.into()
+    };
     if json {
-        return document(&found);
+        document(&found);
+        return fitness;
     }
     for node in &found.host.nodes {
         let mib = |bytes: u64| bytes >> 20;
@@ -113,11 +119,7 @@ fn probe(json: bool) -> ExitCode {
     for sentence in found.problems.iter().chain(&found.rivals) {
         println!("{sentence}");
     }
-    if found.fit {
-        ExitCode::SUCCESS
-    } else {
-        UNFIT_HOST.into()
-    }
+    fitness
 }
 
 fn hold(plan: &hold::Plan) -> ExitCode {
