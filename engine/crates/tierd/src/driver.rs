@@ -154,7 +154,6 @@ pub struct Driver<K> {
     pub(crate) managed: BTreeMap<i32, Managed>,
     pub(crate) sites: Vec<String>,
     pub(crate) next_object: u32,
-    pub(crate) force_resync: bool,
     pub(crate) frames_seen: BTreeSet<u64>,
     pub(crate) counts: Counts,
     pub(crate) spent: Spent,
@@ -198,7 +197,6 @@ impl<K: Kernel> Driver<K> {
             managed: BTreeMap::new(),
             sites: Vec::new(),
             next_object: 0,
-            force_resync: false,
             frames_seen: BTreeSet::new(),
             counts: Counts::default(),
             spent: Spent::default(),
@@ -321,8 +319,8 @@ impl<K: Kernel> Driver<K> {
             return Ok(false);
         }
         let clock_ns = self.kernel.now_ns();
-        if clock_ns >= self.next_refresh_ns || self.force_resync {
-            let full = clock_ns >= self.next_resync_ns || self.force_resync;
+        if clock_ns >= self.next_refresh_ns {
+            let full = clock_ns >= self.next_resync_ns;
             let before_ns = self.spent.memory_ns;
             self.refresh(full)?;
             // Its own work, without the moves and the policy's part, which are rested for by nobody.

@@ -23,11 +23,6 @@ impl<K: Kernel> Driver<K> {
         let begun = self.kernel.own_cpu_ns();
         let moving = self.spent.migration_ns + self.spent.policy_ns;
         self.counts.refreshes += 1;
-        if full {
-            self.counts.resyncs += 1;
-            self.force_resync = false;
-            self.frames_seen.clear();
-        }
         let processes = self.kernel.processes();
         let gone: Vec<i32> = self
             .managed
@@ -39,6 +34,13 @@ impl<K: Kernel> Driver<K> {
             })
             .map(|(pid, _)| *pid)
             .collect();
+        // Who has which frames is another matter after a fork or an exit.
+        let forked = processes.iter().any(|process| !self.managed.contains_key(&process.pid));
+        let full = full || forked || !gone.is_empty();
+        if full {
+            self.counts.resyncs += 1;
+            self.frames_seen.clear();
+        }
         for pid in gone {
             self.forget(pid);
         }
@@ -51,6 +53,9 @@ impl<K: Kernel> Driver<K> {
         }
         for process in &processes {
             self.follow(process.pid, full)?;
+        }
+        if full {
+            self.table.settle_doubts();
         }
         self.keep_cap();
         self.deliver_migrations();
@@ -86,14 +91,14 @@ impl<K: Kernel> Driver<K> {
 
     /// A process has ended, or runs another program.
     fn forget(&mut self, pid: i32) {
+        // Others may have its frames, which are not counted with them yet.
+        self.table.doubt(self.table.fast_frames_of(pid));
         for number in self.table.blocks_of(pid) {
             self.settle(pid, number, &Found::default(), false);
         }
         self.managed.remove(&pid);
         self.kernel.forget(pid);
         self.sources.iter_mut().for_each(|source| source.forget(pid));
-        // Frames that it shared are to be counted with others now.
-        self.force_resync = true;
     }
 
     fn follow(&mut self, pid: i32, full: bool) -> Result<(), HostError> {

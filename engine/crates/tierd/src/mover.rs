@@ -263,8 +263,14 @@ impl Mover {
     ) -> u64 {
         let node = self.nodes[usize::from(tier)];
         let mut left: Vec<Frame> = batch.to_vec();
+        if tier != 0 {
+            left = still_fast(pid, left, self.nodes[0], kernel, table);
+        }
         let mut moved = 0;
         for attempt in 0..=RETRY_AFTER_NS.len() {
+            if left.is_empty() {
+                break;
+            }
             let pages: Vec<u64> = left.iter().map(|frame| address(*frame, table)).collect();
             self.tally.calls += 1;
             let status = match kernel.migrate(pid, &pages, node) {
@@ -328,6 +334,25 @@ impl Mover {
         }
         moved
     }
+}
+
+/// Those of the frames that really are in the fast tier. A page that was copied on a write after a fork is in the slow one
+/// already, while the frame that it had may be the child's now: moving it makes no room.
+fn still_fast(pid: i32, frames: Vec<Frame>, fast: u32, kernel: &mut impl Kernel, table: &mut Table) -> Vec<Frame> {
+    let pages: Vec<u64> = frames.iter().map(|frame| address(*frame, table)).collect();
+    let Ok(nodes) = kernel.nodes(pid, &pages) else {
+        return frames;
+    };
+    let mut left = Vec::with_capacity(frames.len());
+    for (frame, node) in frames.into_iter().zip(nodes) {
+        if node == fast as i32 {
+            left.push(frame);
+        } else {
+            table.note(frame.0, frame.1, (node >= 0).then_some(1));
+            table.doubt(1);
+        }
+    }
+    left
 }
 
 /// Address of a frame in units of 4 KiB.

@@ -119,6 +119,9 @@ pub struct Table {
     fast_frames: u64,
     counted_elsewhere: u64,
     present_frames: u64,
+    /// Frames that may still be in the fast tier, though no page of the table is known to have them: those of copies that a
+    /// child has kept, until everything is counted again.
+    doubtful: u64,
 }
 
 impl Table {
@@ -136,7 +139,27 @@ impl Table {
             fast_frames: 0,
             counted_elsewhere: 0,
             present_frames: 0,
+            doubtful: 0,
         }
+    }
+
+    /// Counts so many frames more as in the fast tier, until [`Self::settle_doubts`].
+    pub fn doubt(&mut self, frames: u64) {
+        self.doubtful += frames;
+    }
+
+    /// Everything has been counted.
+    pub fn settle_doubts(&mut self) {
+        self.doubtful = 0;
+    }
+
+    /// Frames of a process that are counted in the fast tier.
+    #[must_use]
+    pub fn fast_frames_of(&self, pid: i32) -> u64 {
+        let blocks = self.blocks_of(pid).into_iter().map(|number| self.block(number));
+        blocks
+            .map(|block| u64::from(block.fast.without(&block.counted_elsewhere).count(0, BLOCK_FRAMES)))
+            .sum()
     }
 
     /// Frames of a managed page.
@@ -151,10 +174,10 @@ impl Table {
         (BLOCK_FRAMES / self.page_frames()) as u32
     }
 
-    /// Bytes of the fast tier that are in use.
+    /// Bytes of the fast tier that are in use: never fewer than there are, as long as nobody else moves pages there.
     #[must_use]
     pub fn fast_bytes(&self) -> u64 {
-        (self.fast_frames - self.counted_elsewhere.min(self.fast_frames)) * FRAME_BYTES
+        (self.fast_frames - self.counted_elsewhere.min(self.fast_frames) + self.doubtful) * FRAME_BYTES
     }
 
     /// Bytes that are in memory, shared ones once for each process.

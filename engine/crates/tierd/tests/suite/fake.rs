@@ -98,6 +98,30 @@ impl World {
         }
     }
 
+    /// Writes to pages: those that other processes have as well are copied, to the slow node.
+    pub fn write(&mut self, pid: i32, pages: Range<u64>) {
+        self.touch(pid, pages.clone());
+        let mut users: BTreeMap<u64, u32> = BTreeMap::new();
+        for frame in self.tasks.values().flat_map(|task| task.pages.values()) {
+            *users.entry(*frame).or_default() += 1;
+        }
+        let (next, frames) = (&mut self.next_frame, &mut self.frames);
+        let Some(task) = self.tasks.get_mut(&pid) else { return };
+        for (_, frame) in task.pages.range_mut(pages) {
+            if users[&*frame] > 1 {
+                *next += 1;
+                frames.insert(
+                    *next,
+                    Frame {
+                        node: NODES[1],
+                        busy: 0,
+                    },
+                );
+                *frame = *next;
+            }
+        }
+    }
+
     /// Takes mappings, or parts of them, away.
     pub fn unmap(&mut self, pid: i32, pages: Range<u64>) {
         let Some(task) = self.tasks.get_mut(&pid) else { return };

@@ -10,6 +10,7 @@ enum Step {
     Map { pages: u64, offset: u64 },
     Touch { area: usize, from: u64, pages: u64 },
     TakeFast { area: usize, from: u64, pages: u64 },
+    Write { area: usize, from: u64, pages: u64 },
     Unmap { area: usize, from: u64, pages: u64 },
     Fork,
     Exit(usize),
@@ -20,12 +21,27 @@ enum Step {
     Pass(u64),
 }
 
+/// What a workload does by itself: nobody else moves pages, and nothing stops tierd from moving them.
+fn own_steps() -> impl Strategy<Value = Vec<Step>> {
+    let all = steps();
+    all.prop_map(|mut steps| {
+        steps.retain(|step| {
+            !matches!(
+                step,
+                Step::TakeFast { .. } | Step::Busy { .. } | Step::KernelMoves { .. } | Step::Offline(_)
+            )
+        });
+        steps
+    })
+}
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let place = || (any::<prop::sample::Index>(), 0..1200u64, 1..900u64).prop_map(|(i, f, p)| (i.index(8), f, p));
     let step = prop_oneof![
         4 => (1..1500u64, 0..600u64).prop_map(|(pages, offset)| Step::Map { pages, offset }),
         8 => place().prop_map(|(area, from, pages)| Step::Touch { area, from, pages }),
         1 => place().prop_map(|(area, from, pages)| Step::TakeFast { area, from, pages }),
+        3 => place().prop_map(|(area, from, pages)| Step::Write { area, from, pages }),
         3 => place().prop_map(|(area, from, pages)| Step::Unmap { area, from, pages }),
         1 => Just(Step::Fork),
         1 => (0..4usize).prop_map(Step::Exit),
@@ -60,6 +76,11 @@ fn act(step: &Step, fake: &Fake) {
         Step::TakeFast { area, from, pages } => {
             if let Some(range) = place(&world, area, from, pages) {
                 world.touch_on(first, range, NODES[0]);
+            }
+        }
+        Step::Write { area, from, pages } => {
+            if let Some(range) = place(&world, area, from, pages) {
+                world.write(first, range);
             }
         }
         Step::Unmap { area, from, pages } => {
@@ -100,16 +121,49 @@ fn act(step: &Step, fake: &Fake) {
     }
 }
 
-#[test]
-fn whatever_the_workload_does() {
-    let systems: Vec<(&str, u64)> = live_systems()
+fn systems() -> Vec<(&'static str, u64)> {
+    live_systems()
         .into_iter()
         .flat_map(|name| [(name, 4u64 << 10), (name, 2 << 20)])
         .filter(|(name, page_bytes)| {
             let system = tiertune_policy::registry::find(name).expect("listed");
             system.page_bytes().contains(page_bytes)
         })
-        .collect();
+        .collect()
+}
+
+#[test]
+fn the_cap_holds_at_every_moment() {
+    let systems = systems();
+    let mut runner = TestRunner::new(Cases {
+        failure_persistence: None,
+        ..Cases::with_cases(3 * systems.len() as u32)
+    });
+    let story = (0..systems.len(), own_steps(), 200..2000u64);
+    runner
+        .run(&story, |(system, steps, fast_frames)| {
+            let (name, page_bytes) = systems[system];
+            let (fake, cap) = (Fake::default(), fast_frames.max(page_bytes / 4096));
+            fake.world().spawn();
+            let mut driver = driver(name, &knobs(name), &fake, options(page_bytes, cap, 1 << 20), BITS);
+            for step in &steps {
+                act(step, &fake);
+                let until = fake.world().now_ns + if let Step::Pass(ms) = step { ms * MS } else { 0 };
+                // After some steps nothing is looked at before the next one happens.
+                while fake.world().now_ns < until {
+                    prop_assert!(driver.turn().expect("no source fails"));
+                    let fast = fake.world().fast_bytes();
+                    prop_assert!(fast <= cap * 4096, "{}: {} bytes of {}", name, fast, cap * 4096);
+                }
+            }
+            Ok(())
+        })
+        .unwrap_or_else(|problem| panic!("{problem}"));
+}
+
+#[test]
+fn whatever_the_workload_does() {
+    let systems = systems();
     let mut runner = TestRunner::new(Cases {
         failure_persistence: None,
         ..Cases::with_cases(4 * systems.len() as u32)

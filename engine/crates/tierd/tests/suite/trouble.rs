@@ -128,6 +128,34 @@ fn a_forked_child_is_counted_once_and_its_own_pages_apart() {
 }
 
 #[test]
+fn copies_that_a_child_keeps_are_not_taken_for_room() {
+    let (world, pid, start) = world_with(2048);
+    let mut set = options(4096, 512, 8192);
+    // Between two looks there is time for everything.
+    (set.refresh_ns, set.resync_ns) = (3000 * MS, 3000 * MS);
+    let mut driver = driver("mru", &knobs("mru"), &world, set, BITS);
+    let mut pass = |hot: std::ops::Range<u64>, ms: u64| {
+        let end_ns = world.world().now_ns + ms * MS;
+        while world.world().now_ns < end_ns {
+            world.world().touch(pid, hot.clone());
+            driver.turn().expect("nothing fails");
+            let fast = world.world().fast_bytes();
+            assert!(fast <= 512 * 4096, "{fast} bytes in fast memory");
+        }
+    };
+    pass(start + 1024..start + 1536, 5000);
+    assert_eq!(world.world().fast_pages(pid, start + 1024..start + 1536), 512);
+    let child = world.world().fork(pid).expect("it lives");
+    world.world().write(pid, start + 1024..start + 1536);
+    assert_eq!(world.world().fast_pages(child, start + 1024..start + 1536), 512);
+    pass(start + 512..start + 1024, 10_000);
+    assert!(world.world().fast_pages(pid, start + 512..start + 1024) > 400);
+    world.world().exit(child);
+    pass(start..start + 512, 10_000);
+    assert!(world.world().fast_pages(pid, start..start + 512) > 400);
+}
+
+#[test]
 fn batches_are_as_large_as_they_may_be_and_no_larger() {
     let (world, ..) = world_with(4096);
     let mut driver = driver("hemem", &knobs("hemem"), &world, options(2 << 20, 4096, 8192), BITS);
