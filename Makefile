@@ -164,6 +164,10 @@ bench: setup ## Measure the promises on this machine
 
 # Such as --seeds 5: searches of each cell.
 BENCH_FLAGS ?=
+.PHONY: bench-nights
+bench-nights: setup ## How late a slowdown is found over nights, by noise, and how often nothing is taken for one
+	@$(BIN)/python -m tests.bench.nights
+
 .PHONY: bench-search
 bench-search: setup ## Race ways of searching and write docs/search.md; goes on where it was stopped
 	@$(BIN)/python -m tests.bench.search race $(BENCH_FLAGS)

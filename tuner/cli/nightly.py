@@ -294,6 +294,7 @@ def _run(
 ) -> tuple[Digest, list[Path], list[str], list[str]]:
     """A night from its first run to its digest; also bugs and remarks."""
     from datetime import datetime
+    from time import time
 
     from tiertune.tuner.events import Note
     from tiertune.tuner.nightly import notification
@@ -308,7 +309,7 @@ def _run(
     notes: list[str] = []
     with _history(results, suite.name, new=True) as history, _log(folder) as listener:
         if lock.left_by is not None:
-            text = f"the night before did not end in order ({lock.left_by.words(lock.left_by.moved_s)})"
+            text = f"an earlier night did not end in order ({lock.left_by.words(time())}); it is taken up"
             listener(Note(text))
         night = Night(
             suite, history, date, results, _Workshop(results), lock, listener, datetime.now, limited

@@ -26,7 +26,10 @@ WINDOWS: Mapping[int, float] = {1: 0.4, 2: 0.3, 3: 0.1, 5: 0.1, 8: 0.1}
 """How many of the last nights may differ, and the share of a series' error that goes to that question."""
 
 PRIOR_NIGHTS = 6
-"""What is assumed of the spread of nights weighs as much as that many nights of history."""
+"""What is assumed of the spread of whole nights weighs as much as that many nights of history."""
+
+MOST_PRIOR_NIGHTS = 20
+"""What replicates show weighs as much as there are of them, but no more than that many nights."""
 
 LONGEST = 60
 """Nights before these are not looked at: machines age."""
@@ -106,6 +109,7 @@ class _Shape:
     means: np.ndarray
     within: float
     replicates: float
+    degrees: int
     nights: tuple[str, ...]
 
 
@@ -142,7 +146,7 @@ def _shape(series: Series) -> _Shape | None:
     within = math.fsum(reading.squares for reading in usable) / degrees if degrees else 0.0
     replicates = len(counts) / sum(1 / count for count in counts)
     means = np.array([reading.mean for reading in usable])
-    return _Shape(series, means, within, replicates, tuple(reading.night for reading in usable))
+    return _Shape(series, means, within, replicates, degrees, tuple(reading.night for reading in usable))
 
 
 def _restlessness(shapes: Sequence[_Shape]) -> dict[Kind, float]:
@@ -180,9 +184,10 @@ def _sharpest(shape: _Shape, restless: float, confirm: int) -> tuple[Step | None
     before, after = sums[first] / first, (sums[-1] - sums[first]) / last
     around = squares[-1] - first * before**2 - last * after**2
     degrees = len(means) - 2
-    variance = (PRIOR_NIGHTS * (drawn + restless) + around) / (PRIOR_NIGHTS + degrees)
+    prior = _weight(drawn, restless, shape.degrees)
+    variance = (prior * (drawn + restless) + around) / (prior + degrees)
     error = variance * (1 / first + 1 / last)
-    certain = np.full(len(last), float(PRIOR_NIGHTS + degrees))
+    certain = np.full(len(last), prior + degrees)
     if _frozen(means, drawn):
         # Equal seeds on a simulator give equal nights. What changes its random numbers draws anew, once, and
         # how wide it draws is known from the seeds of one night alone.
@@ -207,6 +212,14 @@ def _sharpest(shape: _Shape, restless: float, confirm: int) -> tuple[Step | None
     up = min((step for step in large if step.size > 0), key=lambda step: step.p, default=None)
     down = min((step for step in large if step.size < 0), key=lambda step: step.p, default=None)
     return up, down
+
+
+def _weight(drawn: float, restless: float, degrees: int) -> float:
+    """Degrees of freedom of the sum of both variances, by Welch and Satterthwaite: where replicates make most
+    of it, it is known from the second night on."""
+    known = drawn**2 / degrees if degrees else 0.0
+    weight = (drawn + restless) ** 2 / (known + restless**2 / PRIOR_NIGHTS)
+    return min(weight, float(MOST_PRIOR_NIGHTS))
 
 
 def _frozen(means: np.ndarray, drawn: float) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from tiertune.tuner.nightly.alarms import Alarm
+from tiertune.tuner.nightly.alarms import Alarm, Member
 from tiertune.tuner.nightly.detection import LONGEST, Reading
 from tiertune.tuner.nightly.history import Followed, History
 from tiertune.tuner.nightly.suite import Suite
@@ -147,7 +147,13 @@ def build_digest(history: History, suite: Suite, night: str) -> Digest:
         and (alarm.state == "raised" or alarm.closed == night or alarm.raised == night)
     )
     alarms = tuple(sorted(alarms, key=lambda alarm: (alarm.news == "", -alarm.number)))
-    open_of = {m.key: a.number for a in watch.alarms if a.state == "raised" for m in a.members if not m.back}
+    open_of = {
+        member.key: (alarm.number, member)
+        for alarm in watch.alarms
+        if alarm.state == "raised"
+        for member in alarm.members
+        if not member.back
+    }
     lines = tuple(
         _line(followed[key], own, night, watch.levels.get(key, ""), open_of.get(key))
         for key, own in readings.items()
@@ -210,7 +216,7 @@ def _alarm(
         for one in sorted(alarm.members, key=lambda one: one.p)
     )
     lead = affected[0]
-    more = f", and {len(affected) - 1} more" if len(affected) > 1 else ""
+    where = lead.label if len(affected) == 1 else f"{len(affected)} figures"
     before = [date for date in nights if date < alarm.since]
     news = "raised" if alarm.raised == night and alarm.state == "raised" else ""
     if alarm.closed == night:
@@ -224,18 +230,23 @@ def _alarm(
         alarm.since,
         alarm.closed,
         alarm.reason,
-        f"{alarm.subject}: {lead.change} since {alarm.since} ({lead.label}{more})",
+        f"{alarm.subject}: {lead.change} since {alarm.since} ({where})",
         affected,
         _changed(history, before[-1], alarm.since) if before else (),
     )
 
 
-def _line(followed: Followed, own: Sequence[Reading], night: str, since: str, alarm: int | None) -> Line:
+def _line(
+    followed: Followed, own: Sequence[Reading], night: str, since: str, alarm: tuple[int, Member] | None
+) -> Line:
+    """A figure beside the nights of its level; one in an open alarm beside the level before the alarm."""
     tonight = own[-1]
     level = [r for r in own[:-1][-LONGEST:] if r.night >= since and r.values]
     counted = followed.figure == "failed_trials"
     runs = len(tonight.values) + tonight.failed
     before = math.fsum(r.mean for r in level) / len(level) if level and not counted else None
+    if alarm is not None and not alarm[1].failing:
+        before = alarm[1].before
     here = tonight.mean if tonight.values and not counted else None
     spread = None
     if here is not None and len(tonight.values) > 1:
@@ -258,7 +269,7 @@ def _line(followed: Followed, own: Sequence[Reading], night: str, since: str, al
         since=level[0].night if level else night,
         failed=tonight.failed,
         runs=runs,
-        alarm=alarm,
+        alarm=alarm[0] if alarm else None,
     )
 
 

@@ -35,7 +35,7 @@ def owe(history: History, suite: Suite, date: str, events: Sequence[tuple[str, s
     """Store what has to be told to whom, before anybody is."""
     for number, entry in enumerate(suite.notify):
         for kind, name in events:
-            if kind in entry.on:
+            if kind in entry.events:
                 history.owe(date, name, f"{number + 1}: {entry.name}")
 
 

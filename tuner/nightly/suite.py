@@ -111,7 +111,7 @@ class Notify(Strict):
     secret_env: Text | None = Field(
         default=None, description="environment variable with a token, sent as bearer authorisation"
     )
-    on: list[Event] = Field(
+    events: list[Event] = Field(
         default=["raised", "cleared"],
         min_length=1,
         max_length=4,
