@@ -41,4 +41,4 @@ def test_units_are_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whose:
     paths[1].write_text(paths[1].read_text().replace("22:00:00", "22:00:99"))
     wrong = verified(paths, whose == "--user")
     assert wrong is not None
-    assert "OnCalendar" in wrong
+    assert "22:00:99" in wrong

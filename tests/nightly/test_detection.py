@@ -18,7 +18,7 @@ def test_200_nights_without_a_change() -> None:
 
 @pytest.mark.parametrize("noise", [0.01, 0.02, 0.03])
 def test_a_slowdown_is_one_alarm_in_that_night_or_the_next(noise: float) -> None:
-    for seed in range(8):
+    for seed in range(5):
         world = World((noise,), noise / 10, slower_from=12)
         alarms = live(world, 18, seed)
         assert [alarm.subject for alarm in alarms] == [SLOWED], seed

@@ -18,20 +18,22 @@ def test_nights_are_sent_once_and_again_without_harm(tmp_path: Path, monkeypatch
 
     monkeypatch.chdir(tmp_path)
     path = write_two(tmp_path)
-    away = path.read_text().replace("tracking: {mlflow: false}", 'tracking: {uri: "sqlite:////no/where/x"}')
+    away = path.read_text().replace("tracking: {mlflow: false}", 'tracking: {uri: "http://127.0.0.1:9"}')
     path.write_text(away)
     results, home = tmp_path / "results", tmp_path / "results/nightly/two"
     with History(home / "history.sqlite") as history:
         for day, cost in (("2026-11-01", 0.5), ("2026-11-02", 0.25)):
             history.begin(day)
             label = "tiered, skx-numa, 1:4, memtis, default"
-            followed = Followed("x", "performance", "workload x", "tiered", label, "runtime_s", "minimize", "s")
+            followed = Followed(
+                "x", "performance", "workload x", "tiered", label, "runtime_s", "minimize", "s"
+            )
             history.follow(followed)
             history.add_run(day, "x", 1, Measurement(Status.OK, {}), cost)
             history.end(day, "judged")
             (said,) = _track(history, load_suite(str(path)), results, home) or [""]
             assert said.startswith("MLflow lacks")
-        path.write_text(away.replace('tracking: {uri: "sqlite:////no/where/x"}', "tracking: {mlflow: true}"))
+        path.write_text(away.replace('tracking: {uri: "http://127.0.0.1:9"}', "tracking: {mlflow: true}"))
         suite = load_suite(str(path))
         for again in range(2):
             assert history.untracked() == (["2026-11-01", "2026-11-02"] if not again else [])

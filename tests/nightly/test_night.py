@@ -63,12 +63,14 @@ def test_a_round_whose_files_changed_is_given_up(suite: Path, tmp_path: Path) ->
 
 def test_outside_its_window_a_night_says_what_it_did_not_measure(suite: Path, tmp_path: Path) -> None:
     begin, end = (f"{datetime.now() + timedelta(hours=hours):%H:%M}" for hours in (2, 3))
-    suite.write_text(f'name: two\nwindow: {{begin: "{begin}", end: "{end}"}}\n' + ONE % "")
+    text = f'name: two\nwindow: {{begin: "{begin}", end: "{end}"}}\n' + ONE % ""
+    suite.write_text(text)
     code, digest = night(tmp_path, suite, "2026-11-01")
     assert (code, digest["outcome"], digest["figures"]) == (5, "incomplete", [])
     said = {one["what"]: one["why"] for one in digest["not_measured"]}
     assert "the window closed 3 runs too early" in said["panel: tiered, skx-numa, 1:4, memtis, default"]
     assert "before its turn" in said["search"]
+    suite.write_text(text + "search: false\n")
     code, anyway = night(tmp_path, suite, "2026-11-01", "--any-time")
     assert (code, anyway["outcome"]) == (0, "fine")
 

@@ -234,14 +234,16 @@ def _failing(series: Series) -> Step | None:
     """Runs fail tonight that did not before, by Fisher's exact test."""
     if len(series.readings) < 2 or not series.readings[-1].failed:
         return None
-    from scipy.stats import hypergeom
-
     *past, tonight = series.readings[-LONGEST:]
     runs = len(tonight.values) + tonight.failed
     failed_before = sum(reading.failed for reading in past)
     runs_before = sum(len(reading.values) + reading.failed for reading in past)
     failed = tonight.failed + failed_before
-    p = float(hypergeom.sf(tonight.failed - 1, runs + runs_before, failed, runs))
+    ways = sum(
+        math.comb(failed, mine) * math.comb(runs + runs_before - failed, runs - mine)
+        for mine in range(tonight.failed, min(failed, runs) + 1)
+    )
+    p = ways / math.comb(runs + runs_before, runs)
     share = tonight.failed / runs
     before = failed_before / runs_before if runs_before else 0.0
     if share - before < series.kind.least:

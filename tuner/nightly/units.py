@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,10 +88,13 @@ def unit_folder(user: bool, home: Path) -> Path:
 def verified(paths: Sequence[Path], user: bool) -> str | None:
     """What systemd-analyze finds wrong with units; None where it is content, or not there to ask."""
     command = ["systemd-analyze", *(["--user"] if user else []), "verify", *map(str, paths)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    except FileNotFoundError:
-        return None
+    with tempfile.TemporaryDirectory() as folder:
+        # Without a session of that user (cron, ssh) it has no folder for what runs, and would refuse to look.
+        environment = {"XDG_RUNTIME_DIR": folder, **os.environ}
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+        except FileNotFoundError:
+            return None
     # It also looks at other units of the machine; only sentences on ours count.
     ours = [line for line in done.stderr.splitlines() if any(path.name in line for path in paths)]
     return "\n".join(ours) or None
