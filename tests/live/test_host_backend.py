@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from tiertune.tuner.live.backend import HostBackend, program_here
 from tiertune.tuner.live.fitness import Nodes
 from tiertune.tuner.simulation import SimBackend
 from tiertune.tuner.trial import Scenario, Status, Trial
+from tiertune.units import fast_tier_bytes
 from tiertune.workloads.definition import Workload, load_workload
 
 PROGRAM = """\
@@ -33,10 +34,12 @@ TIERD = """\
 import json, subprocess, sys
 options = dict(zip(sys.argv[2::2], sys.argv[3::2]))
 command = sys.argv[sys.argv.index("--") + 1:]
-knobs = json.load(open(options["--knobs"]))
+settings = json.load(open(options["--settings"])) if sys.argv[1] == "hold" else []
+knobs = {} if settings else json.load(open(options["--knobs"]))
 moved = {"fast_bytes": 1, "present_bytes": 2, "demoted_bytes": 0, "samples": 3, "hint_faults": 0, "lost": 0}
 report = {
-    "version": 1, "policy": options["--policy"], "knobs": knobs, "page_bytes": int(options["--page-bytes"]),
+    "version": 1, "policy": options.get("--policy"), "knobs": knobs, "settings": settings,
+    "page_bytes": int(options.get("--page-bytes", 4096)),
     "series": [{"at_s": at / 10, "promoted_bytes": at * 4096, **moved} for at in range(100)],
     "overhead": {"cpu_s": 0.25},
 }
@@ -71,11 +74,15 @@ def workload(folder: Path, program: str = PROGRAM, **changes: str) -> Workload:
 
 
 def backend_in(
-    folder: Path, made: Workload, look: Callable[[], tuple[HostState, float]] = lambda: (FIT, 0.0)
+    folder: Path,
+    made: Workload,
+    look: Callable[[], tuple[HostState, float]] = lambda: (FIT, 0.0),
+    by_kernel: Collection[str] = (),
 ) -> HostBackend:
     inner = SimBackend(folder / "profiles", lambda name: made)
     find = {"tierd": str(folder / "tierd")}
-    return HostBackend(inner, {SCENARIO.key: made}, Nodes(0, 1), look, lambda name: find.get(name, name))
+    workloads = {SCENARIO.key: made}
+    return HostBackend(inner, workloads, Nodes(0, 1), look, lambda name: find.get(name, name), by_kernel)
 
 
 class TestHostBackend(BackendContract):
@@ -110,6 +117,21 @@ def test_first_touch_runs_without_a_daemon(tmp_path: Path) -> None:
     measurement = backend_in(tmp_path, workload(tmp_path)).run(replace(TRIAL, system="notier", config={}))
     assert measurement.metrics == {"runtime_s": 1.005}
     assert json.loads(measurement.raw or "")["report"] == {}
+
+
+def test_a_system_of_the_kernel_is_held_with_the_fast_node_cut_to_size(tmp_path: Path) -> None:
+    backend = backend_in(tmp_path, workload(tmp_path), by_kernel=["nbt"])
+    measurement = backend.run(replace(TRIAL, system="nbt", config={"scan_size_mb": 64}))
+    held = {
+        entry["path"]: entry["value"] for entry in json.loads(measurement.raw or "")["report"]["settings"]
+    }
+    assert held["/proc/sys/kernel/numa_balancing"] == 2
+    assert held["/sys/kernel/debug/sched/numa_balancing/scan_size_mb"] == 64
+    # 60 GiB are free, of which 1:8 of 1 GiB is the workload's.
+    huge = "/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages"
+    fast_bytes = fast_tier_bytes(1 << 30, "1:8", 4096)
+    assert next(iter(held)) == huge
+    assert held[huge] == (60 * (1 << 30) - fast_bytes) // (2 << 20)
 
 
 def test_a_host_that_is_not_in_order_gets_no_trial(tmp_path: Path) -> None:

@@ -50,6 +50,14 @@ Here = Annotated[
         " see docs/live.md.",
     ),
 ]
+ByKernel = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--by-kernel",
+        metavar="SYSTEM",
+        help="With --here: this host's own kernel runs the system, instead of tierd; may be repeated.",
+    ),
+]
 MixedHosts = Annotated[bool, typer.Option("--mixed-hosts", help="Measure on hosts that differ all the same.")]
 
 
@@ -92,6 +100,7 @@ def tune(
     hosts: Hosts = None,
     mixed_hosts: MixedHosts = False,
     here: Here = None,
+    by_kernel: ByKernel = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -112,7 +121,7 @@ def tune(
 
     if (campaign is None) == (workload is None):
         raise InputError("give a campaign or --workload, one of the two")
-    places = places_of(scheduler, hosts, mixed_hosts, here)
+    places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [])
     if workload is not None:
         with _campaign_of(workload, machine, system or ["hemem"], ratio, trials) as made:
             source = str(made)
@@ -164,6 +173,7 @@ def resume(
     hosts: Hosts = None,
     mixed_hosts: MixedHosts = False,
     here: Here = None,
+    by_kernel: ByKernel = None,
     as_json: Json = False,
 ) -> None:
     """Go on with a campaign that was stopped or killed.
@@ -179,7 +189,7 @@ def resume(
     folder = campaign_folder(campaign, results)
     stored = folder / "campaign.yaml"
     source = str(stored) if stored.is_file() and not extend else campaign
-    places = places_of(scheduler, hosts, mixed_hosts, here)
+    places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [])
     _tune(source, results, folder.name, places, extend=extend, dry_run=False, as_json=as_json)
 
 
@@ -200,7 +210,7 @@ def _tune(
     check_name(name)
     plan = plan_of(campaign, name)
     if places.live is not None:
-        plan = live_plan(campaign, plan, places.live)
+        plan = live_plan(campaign, plan, places)
     if dry_run:
         from tiertune.tuner.cli.dry_run import describe, print_plan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ class Places:
     hosts: Path | None = None
     mixed: bool = False
     here: str | None = None
+    by_kernel: tuple[str, ...] = ()
 
     @property
     def live(self) -> str | None:
@@ -37,16 +38,36 @@ ELSEWHERE = Places()
 """Nothing was said: threads of this process."""
 
 
-def places_of(scheduler: str | None, hosts: Path | None, mixed: bool, here: str | None) -> Places:
+def places_of(
+    scheduler: str | None, hosts: Path | None, mixed: bool, here: str | None, by_kernel: Sequence[str]
+) -> Places:
     """What options say. Raises InputError where they exclude each other."""
     from tiertune.files import InputError
 
+    if by_kernel:
+        _run_by_kernels(by_kernel)
+        if here is None:
+            raise InputError("--by-kernel goes with --here: elsewhere there is no kernel of yours to run it")
     if hosts is not None and here is not None:
         raise InputError("--hosts and --here exclude each other; an inventory may hold this machine, too")
-    return Places(scheduler, hosts, mixed, here)
+    return Places(scheduler, hosts, mixed, here, tuple(by_kernel))
 
 
-def live_plan(campaign: Campaign, plan: CampaignPlan, option: str) -> CampaignPlan:
+def _run_by_kernels(systems: Sequence[str]) -> None:
+    from tiertune.files import InputError
+    from tiertune.nearest import nearest
+    from tiertune.tuner.live.arrangement import systems_of_kernels
+
+    known = systems_of_kernels()
+    for system in systems:
+        if system not in known:
+            raise InputError(
+                f"--by-kernel {system}: no kernel runs it; kernels run {', '.join(known)}; did you mean"
+                f" '{nearest(system, known)}'?"
+            )
+
+
+def live_plan(campaign: Campaign, plan: CampaignPlan, places: Places) -> CampaignPlan:
     """The plan whose journal knows which cells are measured on hosts: no simulated one may go on with it.
 
     Raises InputError where there is no such cell.
@@ -57,10 +78,13 @@ def live_plan(campaign: Campaign, plan: CampaignPlan, option: str) -> CampaignPl
     if not live:
         names = ", ".join(sorted({entry.workload for entry in campaign.scenarios}))
         raise InputError(
-            f"{option}: no workload of this campaign says how it runs on a host ({names} have no 'host'"
+            f"{places.live}: no workload of this campaign says how it runs on a host ({names} have no 'host'"
             " part); simulated trials go to workers with --scheduler"
         )
-    document = {**plan.document, "campaign": {**plan.document["campaign"], "live": live}}
+    decisive = {**plan.document["campaign"], "live": live}
+    if places.by_kernel:
+        decisive["by_kernel"] = sorted(places.by_kernel)
+    document = {**plan.document, "campaign": decisive}
     return replace(plan, document=document)
 
 
@@ -100,7 +124,8 @@ def running(
     if places.hosts is None:
         from tiertune.tuner.live.backend import HostBackend
 
-        yield HostBackend(inner, workloads, nodes_here(places.here or AUTO))
+        nodes = nodes_here(places.here or AUTO)
+        yield HostBackend(inner, workloads, nodes, by_kernel=places.by_kernel)
         return
     from tiertune.tuner.events import Note
     from tiertune.tuner.fleet.backend import FleetBackend

@@ -7,25 +7,37 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from tiertune.tuner.backend import Backend, HostUnfit, Notify
 from tiertune.tuner.host.state import HostState, read_state, told
 from tiertune.tuner.live import report
+from tiertune.tuner.live.arrangement import reservation, settings
 from tiertune.tuner.live.fitness import Nodes, unfitness
-from tiertune.tuner.live.launch import FOLDER, MOST_RAW, REPORT, launch, metrics_of
+from tiertune.tuner.live.launch import (
+    FOLDER,
+    MOST_RAW,
+    REPORT,
+    Launch,
+    fast_bytes,
+    launch,
+    launch_held,
+    metrics_of,
+)
 from tiertune.tuner.live.scope import Ended, run_in_scope
 from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial
 from tiertune.workloads.definition import Workload
+from tiertune.workloads.live import HostPart
 
 
 class HostBackend(Backend):
     """Runs live trials here; `inner` checks configs, and runs what has no host part.
 
     `workloads` has the workload of each scenario by the scenario's key. `look` says what the host is like and
-    which share of its processors is in use, `find` where a program is.
+    which share of its processors is in use, `find` where a program is. The systems of `by_kernel` are run by
+    this host's own kernel, with the fast node cut down to what the ratio grants.
     """
 
     name: ClassVar[str] = "host"
@@ -37,9 +49,11 @@ class HostBackend(Backend):
         nodes: Nodes,
         look: Callable[[], tuple[HostState, float]] | None = None,
         find: Callable[[str], str] | None = None,
+        by_kernel: Collection[str] = (),
     ) -> None:
         self._inner, self._workloads, self._nodes = inner, workloads, nodes
         self._look, self._find = look or look_here, find or program_here
+        self._by_kernel = frozenset(by_kernel)
         self._alone = threading.Lock()
         self._state: HostState | None = None
 
@@ -66,9 +80,7 @@ class HostBackend(Backend):
         assert part is not None
         with self._alone, tempfile.TemporaryDirectory(prefix="tiertune-trial-") as folder:
             before = self._fit(trial.scenario)
-            order = launch(
-                trial, self._inner.apply(trial), part, trial.scenario.threads or workload.threads, self._nodes
-            )
+            order = self._order(trial, workload, part, before)
             for name, text in order.files.items():
                 Path(folder, name).write_text(text, encoding="utf-8")
             command = [word.replace(FOLDER, folder) for word in order.command]
@@ -102,6 +114,17 @@ class HostBackend(Backend):
     def close(self) -> None:
         """Nothing of a trial outlives it; tierd has put the host back."""
         self._inner.close()
+
+    def _order(self, trial: Trial, workload: Workload, part: HostPart, state: HostState) -> Launch:
+        config, threads = self._inner.apply(trial), trial.scenario.threads or workload.threads
+        if trial.system not in self._by_kernel:
+            return launch(trial, config, part, threads, self._nodes)
+        node = f"node{self._nodes.fast}"
+        free_bytes = 1024 * state.quantities.get(f"node free memory (kB) of {node}", 0.0)
+        reserved = int(state.quantities.get(f"node huge pages of {node}", 0))
+        found = settings(trial.system, config, self._nodes)
+        rest = reservation(free_bytes, fast_bytes(trial, part), reserved, self._nodes)
+        return launch_held(trial, part, threads, found if rest is None else [rest, *found])
 
     def _is_live(self, scenario: Scenario) -> bool:
         return self._workloads[scenario.key].host is not None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tiertune.tuner.backend import ConfigRejected, HostUnfit, TrialTimeout
 from tiertune.tuner.live.fitness import Nodes
-from tiertune.tuner.trial import Config, Trial
+from tiertune.tuner.trial import Config, Trial, Value
 from tiertune.units import fast_tier_bytes
 from tiertune.workloads.live import HostPart
 
@@ -19,7 +19,7 @@ BARE = "notier"
 FOLDER = "@FOLDER@"
 """In a command: the folder of the trial, wherever that is."""
 
-KNOBS, REPORT = "knobs.json", "report.json"
+KNOBS, SETTINGS, REPORT = "knobs.json", "settings.json", "report.json"
 
 BAD_CONFIG, UNFIT = 2, 3
 """Exit codes of tierd where it took nothing in hand: a refused config, a host that is no place for it."""
@@ -38,16 +38,34 @@ class Launch:
 
 def launch(trial: Trial, config: Config, part: HostPart, threads: int, nodes: Nodes) -> Launch:
     """The command of a trial on a host: the workload's own, below `tierd run` with the config in a file."""
-    # A seed of tiertune has 53 bits, more than some programs take.
-    words = part.words(threads, trial.seed % 2**31)
+    words = _words(trial, part, threads)
     if trial.system == BARE:
         return Launch(words)
-    fast = fast_tier_bytes(part.footprint, trial.scenario.ratio, trial.scenario.page_bytes)
     command = ["tierd", "run", "--policy", trial.system, "--knobs", f"{FOLDER}/{KNOBS}"]
-    command += ["--fast", str(nodes.fast), "--slow", str(nodes.slow), "--fast-bytes", str(fast)]
+    command += ["--fast", str(nodes.fast), "--slow", str(nodes.slow)]
+    command += ["--fast-bytes", str(fast_bytes(trial, part))]
     command += ["--page-bytes", str(trial.scenario.page_bytes), "--seed", str(trial.seed)]
     command += ["--kill-workload", "--report", f"{FOLDER}/{REPORT}", "--", *words]
     return Launch(command, {KNOBS: json.dumps(config)}, [REPORT])
+
+
+def launch_held(
+    trial: Trial, part: HostPart, threads: int, settings: Sequence[Mapping[str, Value]]
+) -> Launch:
+    """The command of a trial whose system the host's kernel runs: the workload below `tierd hold`."""
+    command = ["tierd", "hold", "--settings", f"{FOLDER}/{SETTINGS}", "--kill-workload"]
+    command += ["--report", f"{FOLDER}/{REPORT}", "--", *_words(trial, part, threads)]
+    return Launch(command, {SETTINGS: json.dumps(list(settings))}, [REPORT])
+
+
+def fast_bytes(trial: Trial, part: HostPart) -> int:
+    """What the ratio makes fast of a run's memory."""
+    return fast_tier_bytes(part.footprint, trial.scenario.ratio, trial.scenario.page_bytes)
+
+
+def _words(trial: Trial, part: HostPart, threads: int) -> list[str]:
+    # A seed of tiertune has 53 bits, more than some programs take.
+    return part.words(threads, trial.seed % 2**31)
 
 
 def metrics_of(trial: Trial, part: HostPart, said: Mapping[str, Any]) -> dict[str, float]:

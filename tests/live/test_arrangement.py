@@ -1,0 +1,143 @@
+"""Systems that the kernel runs, as lists of settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tiertune import engine
+from tiertune.adapters.registry import adapter_for
+from tiertune.tuner.backend import ConfigRejected, HostUnfit
+from tiertune.tuner.live.arrangement import memory_of, reservation, settings, systems_of_kernels
+from tiertune.tuner.live.fitness import Nodes
+
+NODES = Nodes(0, 1)
+ZONES = """\
+Node 0, zone      DMA
+  per-node stats
+      nr_inactive_anon 1
+  pages free     3840
+        spanned  4095
+        present  3998
+  start_pfn:           1
+Node 0, zone    Movable
+        spanned  0
+        present  0
+  start_pfn:           0
+Node 1, zone   Normal
+  pages free     100
+        spanned  65536
+        present  65536
+  start_pfn:           131072
+Node 10, zone   Normal
+        spanned  7
+        present  7
+  start_pfn:           9
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/zoneinfo").write_text(ZONES)
+    return tmp_path
+
+
+def made(system: str, root: Path, **knobs: bool | int | float | str) -> dict[str, object]:
+    config = dict(engine.check_config(system, knobs))
+    entries = settings(system, config, NODES, root)
+    assert len({entry["path"] for entry in entries}) == len(entries), "each file once"
+    return {str(entry["path"]): entry["value"] for entry in entries}
+
+
+def test_what_kernels_run() -> None:
+    assert set(systems_of_kernels()) == {"autonuma", "hmsdk", "nbt", "nomad", "tpp"}
+
+
+def test_balancing_is_switched_on_when_all_else_is_set(root: Path) -> None:
+    found = made("nbt", root, scan_size_mb=64, hot_threshold_ms=250, demotion_enabled=True)
+    assert list(found)[-1] == "/proc/sys/kernel/numa_balancing"
+    assert found["/proc/sys/kernel/numa_balancing"] == 2
+    assert found["/sys/kernel/debug/sched/numa_balancing/scan_size_mb"] == 64
+    assert found["/sys/kernel/debug/sched/numa_balancing/hot_threshold_ms"] == 250
+    assert found["/sys/kernel/mm/numa/demotion_enabled"] == "true"
+    assert all(path.startswith(("/proc/sys/", "/sys/")) for path in found)
+
+
+def test_constants_of_the_kernel_are_not_tuned_on_it(root: Path) -> None:
+    with pytest.raises(ConfigRejected, match="threshold_steps is a constant there"):
+        made("nbt", root, threshold_steps=32)
+
+
+def test_systems_of_user_space_have_no_settings(root: Path) -> None:
+    with pytest.raises(ConfigRejected, match=r"hemem is run by no kernel; those that are: .*nbt"):
+        made("hemem", root)
+
+
+def test_damon_watches_each_node_and_moves_to_the_other(root: Path) -> None:
+    found = made("hmsdk", root, sample_interval_us=5000)
+    admin = "/sys/kernel/mm/damon/admin/kdamonds"
+    first = [str(path) for path in found]
+    assert first[0] == f"{admin}/nr_kdamonds"
+    assert first[-2:] == [f"{admin}/0/state", f"{admin}/1/state"]
+    scheme = "contexts/0/schemes/0"
+    assert (found[f"{admin}/0/{scheme}/action"], found[f"{admin}/0/{scheme}/target_nid"]) == (
+        "migrate_cold",
+        1,
+    )
+    assert (found[f"{admin}/1/{scheme}/action"], found[f"{admin}/1/{scheme}/target_nid"]) == (
+        "migrate_hot",
+        0,
+    )
+    regions = "contexts/0/targets/0/regions"
+    assert found[f"{admin}/1/{regions}/0/start"] == 131072 * 4096
+    assert found[f"{admin}/1/{regions}/0/end"] == (131072 + 65536) * 4096
+    for number in "01":
+        assert found[f"{admin}/{number}/contexts/0/monitoring_attrs/intervals/sample_us"] == 5000
+    # A folder is there once its number is: parents come before what lies in them.
+    for count in (
+        "nr_contexts",
+        "targets/nr_targets",
+        "regions/nr_regions",
+        "schemes/nr_schemes",
+        "nr_filters",
+    ):
+        place = next(nth for nth, path in enumerate(first) if path.endswith(count))
+        folder = first[place].rpartition("/")[0]
+        below = [nth for nth, path in enumerate(first) if path.startswith(f"{folder}/0/")]
+        assert below, folder
+        assert min(below) > place, folder
+
+
+def test_every_setting_of_the_adapter_is_made(root: Path) -> None:
+    config = dict(engine.check_config("hmsdk", {}))
+    native = adapter_for("hmsdk").to_native(config)
+    text = "\n".join(made("hmsdk", root))
+    for name in native:
+        if (
+            "/access_pattern/" in name
+            or "/quotas/" in name
+            or "/intervals/" in name
+            or "/nr_regions/" in name
+        ):
+            assert name.partition("/")[2] in text, name
+
+
+def test_memory_of_a_node_is_that_of_its_zones(root: Path) -> None:
+    assert memory_of(0, root) == [(4096, 4096 * 4096)]
+    assert memory_of(10, root) == [(9 * 4096, 16 * 4096)]
+    with pytest.raises(HostUnfit, match="nothing of the memory of node 2"):
+        memory_of(2, root)
+
+
+def test_the_rest_of_the_fast_node_is_set_aside() -> None:
+    huge = 2 << 20
+    found = reservation(10.5 * huge, 4 * huge, 3, NODES)
+    assert found == {
+        "path": "/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages",
+        "value": 9,
+    }
+    assert reservation(4.5 * huge, 4 * huge, 3, NODES) is None
+    with pytest.raises(HostUnfit, match=r"0.01 GiB free, and the ratio grants 0.02"):
+        reservation(4 * huge, 8 * huge, 0, NODES)

@@ -1,0 +1,149 @@
+"""Systems that a host's own kernel runs: the settings that are the system, in their order.
+
+`tierd hold` makes them, reads them back, and puts everything back afterwards. Knobs come from the adapters,
+which know what the kernel calls them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tiertune.adapters.base import Adapter
+from tiertune.adapters.hmsdk import ADMIN, BOTH, DEMOTES, PLACES, PROMOTES, SCHEME, HmsdkAdapter
+from tiertune.adapters.kernel import MODE, KernelAdapter
+from tiertune.adapters.registry import adapter_for
+from tiertune.tuner.backend import ConfigRejected, HostUnfit
+from tiertune.tuner.live.fitness import HUGE_BYTES, Nodes
+from tiertune.tuner.trial import Config, Value
+
+Setting = dict[str, Value]
+"""`path` and `value`, as `tierd hold --settings` reads them."""
+
+PAGE_BYTES = 4096
+
+
+def systems_of_kernels() -> tuple[str, ...]:
+    """Systems that some kernel runs itself."""
+    from tiertune import engine
+
+    kinds = (KernelAdapter, HmsdkAdapter)
+    return tuple(s.name for s in engine.systems() if isinstance(adapter_for(s.name), kinds))
+
+
+def settings(system: str, config: Config, nodes: Nodes, root: Path = Path("/")) -> list[Setting]:
+    """What makes the kernel run `system` with `config`, every knob given.
+
+    Raises ConfigRejected for a knob that no file holds and that is not as this kernel has it, and HostUnfit
+    where /proc does not say where a node's memory is.
+    """
+    adapter = adapter_for(system)
+    if isinstance(adapter, HmsdkAdapter):
+        return [_setting(path, value) for path, value in _damon(adapter, config, nodes, root)]
+    if not isinstance(adapter, KernelAdapter):
+        raise ConfigRejected(
+            f"{system} is run by no kernel; those that are: {', '.join(systems_of_kernels())}"
+        )
+    native = adapter.to_native(config)
+    _as_built(adapter, {name: value for name, value in native.items() if _path(name) is None})
+    # The switch last: when it is on, everything else is as it should be.
+    together = sorted({**native, **adapter.kernel.fixed}.items(), key=lambda entry: entry[0] == MODE)
+    return [_setting(path, value) for name, value in together if (path := _path(name)) is not None]
+
+
+def reservation(free_bytes: float, fast_bytes: int, reserved: int, nodes: Nodes) -> Setting | None:
+    """What leaves `fast_bytes` of the fast node's `free_bytes` to the workload: the rest in huge pages that
+    nobody takes, beside the `reserved` ones that are there. None where there is no more than that.
+
+    Raises HostUnfit where there is less.
+    """
+    if free_bytes < fast_bytes:
+        raise HostUnfit(
+            f"node {nodes.fast} has {free_bytes / 2**30:.2f} GiB free, and the ratio grants"
+            f" {fast_bytes / 2**30:.2f}; take a smaller ratio or input, or free some"
+        )
+    pages = int((free_bytes - fast_bytes) // HUGE_BYTES)
+    if pages == 0:
+        return None
+    return _setting(huge_pages_file(nodes.fast), reserved + pages)
+
+
+def huge_pages_file(node: int) -> str:
+    """The number of huge pages of 2 MiB that are set aside on a node."""
+    return f"/sys/devices/system/node/node{node}/hugepages/hugepages-{HUGE_BYTES >> 10}kB/nr_hugepages"
+
+
+def _setting(path: str, value: Value) -> Setting:
+    return {"path": path, "value": value}
+
+
+def _path(name: str) -> str | None:
+    """The file of a native setting, None for a constant of the kernel's code."""
+    if name.startswith("/"):
+        return name
+    return "/proc/sys/" + name.replace(".", "/") if "." in name else None
+
+
+def _as_built(adapter: Adapter, constants: Mapping[str, Value]) -> None:
+    """Raises ConfigRejected where a constant of the kernel would have to be another."""
+    usual = adapter.to_native(adapter.resolve({}))
+    for name, value in constants.items():
+        if value != usual[name]:
+            raise ConfigRejected(
+                f"{adapter.system}, run by the kernel: {name} is a constant there ({usual[name]}), not"
+                f" {value}; leave it out of the space, or have tierd run the system"
+            )
+
+
+def _damon(adapter: HmsdkAdapter, config: Config, nodes: Nodes, root: Path) -> Iterator[tuple[str, Value]]:
+    """Two threads over physical memory: 0 demotes from the fast node, 1 promotes from the slow one."""
+    native = adapter.to_native(config)
+    watched = {DEMOTES[0]: nodes.fast, PROMOTES[0]: nodes.slow}
+    yield f"{ADMIN}/nr_kdamonds", len(BOTH)
+    for number, node in watched.items():
+        thread, demotes = f"{ADMIN}/{number}", number in DEMOTES
+        yield f"{thread}/contexts/nr_contexts", 1
+        yield f"{thread}/contexts/0/operations", "paddr"
+        yield f"{thread}/contexts/0/targets/nr_targets", 1
+        spans = memory_of(node, root)
+        yield f"{thread}/contexts/0/targets/0/regions/nr_regions", len(spans)
+        for nth, (start, end) in enumerate(spans):
+            yield f"{thread}/contexts/0/targets/0/regions/{nth}/start", start
+            yield f"{thread}/contexts/0/targets/0/regions/{nth}/end", end
+        yield f"{thread}/contexts/0/schemes/nr_schemes", 1
+        yield f"{thread}/{SCHEME}/action", "migrate_cold" if demotes else "migrate_hot"
+        yield f"{thread}/{SCHEME}/target_nid", nodes.slow if demotes else nodes.fast
+        for place in PLACES.values():
+            if number in place.kdamonds:
+                yield f"{thread}/{place.path}", native[place.name]
+        if config["young_filter"]:
+            yield f"{thread}/{SCHEME}/filters/nr_filters", 1
+            yield f"{thread}/{SCHEME}/filters/0/type", "young"
+            # A filter leaves out what matches: young pages are not demoted, others not promoted.
+            yield f"{thread}/{SCHEME}/filters/0/matching", "Y" if demotes else "N"
+    for number in watched:
+        yield f"{ADMIN}/{number}/state", "on"
+
+
+def memory_of(node: int, root: Path = Path("/")) -> list[tuple[int, int]]:
+    """Spans of physical addresses of a node's zones: first byte and the byte after the last, in order.
+
+    Raises HostUnfit where the kernel does not say.
+    """
+    try:
+        text = (root / "proc/zoneinfo").read_text(encoding="utf-8")
+    except OSError as error:
+        raise HostUnfit(f"/proc/zoneinfo: {error.strerror}") from error
+    spans = []
+    for zone in re.split(r"(?m)^(?=Node )", text):
+        if re.match(rf"Node {node}, zone", zone):
+            found = {
+                name: re.search(rf"\b{name}:?\s+(\d+)", zone) for name in ("spanned", "present", "start_pfn")
+            }
+            spanned, present, first = (int(hit[1]) if hit else 0 for hit in found.values())
+            if present:
+                spans.append((first * PAGE_BYTES, (first + spanned) * PAGE_BYTES))
+    if not spans:
+        raise HostUnfit(f"/proc/zoneinfo says nothing of the memory of node {node}")
+    return sorted(spans)
