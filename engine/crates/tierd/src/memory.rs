@@ -91,8 +91,6 @@ impl<K: Kernel> Driver<K> {
 
     /// A process has ended, or runs another program.
     fn forget(&mut self, pid: i32) {
-        // Others may have its frames, which are not counted with them yet.
-        self.table.doubt(self.table.fast_frames_of(pid));
         for number in self.table.blocks_of(pid) {
             self.settle(pid, number, &Found::default(), false);
         }
@@ -200,6 +198,12 @@ impl<K: Kernel> Driver<K> {
                 )
             })
             .collect();
+        if self.managed.len() > 1 {
+            // What this process has given up, another may have kept.
+            let block = self.table.block(number);
+            let given_up = block.fast.without(&block.counted_elsewhere).without(&fast);
+            self.table.doubt(u64::from(given_up.count(0, BLOCK_FRAMES)));
+        }
         for frame in 0..BLOCK_FRAMES {
             let tier = present.has(frame).then(|| u8::from(!fast.has(frame)));
             self.table.note(number, frame, tier);

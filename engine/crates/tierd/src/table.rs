@@ -153,15 +153,6 @@ impl Table {
         self.doubtful = 0;
     }
 
-    /// Frames of a process that are counted in the fast tier.
-    #[must_use]
-    pub fn fast_frames_of(&self, pid: i32) -> u64 {
-        let blocks = self.blocks_of(pid).into_iter().map(|number| self.block(number));
-        blocks
-            .map(|block| u64::from(block.fast.without(&block.counted_elsewhere).count(0, BLOCK_FRAMES)))
-            .sum()
-    }
-
     /// Frames of a managed page.
     #[must_use]
     pub fn page_frames(&self) -> usize {

@@ -5,6 +5,9 @@ use proptest::test_runner::{Config as Cases, TestRunner};
 
 use crate::fake::{BITS, EVERYTHING, Fake, MS, NODES, driver, knobs, live_systems, options};
 
+/// Stories for each system and page size.
+const CASES_EACH: u32 = 3;
+
 #[derive(Debug, Clone)]
 enum Step {
     Map { pages: u64, offset: u64 },
@@ -137,7 +140,7 @@ fn the_cap_holds_at_every_moment() {
     let systems = systems();
     let mut runner = TestRunner::new(Cases {
         failure_persistence: None,
-        ..Cases::with_cases(3 * systems.len() as u32)
+        ..Cases::with_cases(CASES_EACH * systems.len() as u32)
     });
     let story = (0..systems.len(), own_steps(), 200..2000u64);
     runner
@@ -166,7 +169,7 @@ fn whatever_the_workload_does() {
     let systems = systems();
     let mut runner = TestRunner::new(Cases {
         failure_persistence: None,
-        ..Cases::with_cases(4 * systems.len() as u32)
+        ..Cases::with_cases(CASES_EACH * systems.len() as u32)
     });
     let story = (0..systems.len(), steps(), any::<bool>(), 200..2000u64);
     runner
