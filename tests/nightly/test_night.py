@@ -100,6 +100,18 @@ def test_nights_go_forward_only(suite: Path, tmp_path: Path) -> None:
     assert "--date 2026-13-01: is no date" in refused.stderr
 
 
+def test_hosts_are_looked_at_before_a_night_begins(suite: Path, tmp_path: Path) -> None:
+    refused = tiertune("nightly", suite, "--here", "first", "--results", tmp_path / "results")
+    assert refused.exit_code == 2
+    assert "is neither auto nor two memory nodes" in refused.stderr
+    refused = tiertune("nightly", suite, "--hosts", "no.yml", "--results", tmp_path / "results")
+    assert refused.exit_code == 2
+    code, digest = night(tmp_path, suite, "2026-11-01", "--here", "0,1")
+    assert (code, digest["outcome"]) == (5, "incomplete")
+    assert {one["what"] for one in digest["not_measured"]} == {"panel", "search"}
+    assert all("says how it runs on a host" in one["why"] for one in digest["not_measured"])
+
+
 def test_one_night_runs_at_a_time(suite: Path, tmp_path: Path) -> None:
     place = tmp_path / "results/nightly/lock"
     with NightLock(place, "other"):

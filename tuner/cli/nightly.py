@@ -6,15 +6,17 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from tiertune.tuner.cli.campaign import Here, Hosts, MixedHosts, Scheduler
 from tiertune.tuner.cli.failures import BUG, guarded, say, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
+from tiertune.tuner.cli.places import Places, live_plan, nodes_here, places_of, running
 
 if TYPE_CHECKING:
     from tiertune.tuner.backend import Backend
@@ -70,6 +72,10 @@ def run_night(
     results: Results = RESULTS,
     date: Date = None,
     any_time: Annotated[bool, typer.Option("--any-time", help="Run now, whatever the windows say.")] = False,
+    scheduler: Scheduler = None,
+    hosts: Hosts = None,
+    mixed_hosts: MixedHosts = False,
+    here: Here = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -91,6 +97,8 @@ def run_night(
     from tiertune.tuner.nightly.schedule import night_of
     from tiertune.tuner.nightly.suite import load_suite
 
+    places = places_of(scheduler, hosts, mixed_hosts, here)
+    _check(places)
     loaded = load_suite(suite)
     span = loaded.window.span if loaded.window else None
     night = _checked_date(date) if date else night_of(datetime.now(), span).isoformat()
@@ -104,7 +112,7 @@ def run_night(
         say(str(busy))
         raise typer.Exit(INCOMPLETE) from None
     with lock:
-        digest, paths, bugs, notes = _run(loaded, results, night, lock, limited=not any_time)
+        digest, paths, bugs, notes = _run(loaded, results, night, lock, places, limited=not any_time)
     _print_digest(digest, paths, notes, as_json)
     for bug in bugs:
         say(f"a bug of ours, sorry; its traceback is in {paths[0].parent / 'night.log'}: {bug}")
@@ -167,6 +175,8 @@ def install(
     results: Results = RESULTS,
     user: User = True,
     cron: Cron = False,
+    hosts: Hosts = None,
+    here: Here = None,
     at: Annotated[
         str | None,
         typer.Option("--at", metavar="HH:MM", help="When it starts; absent: as the window begins, or 22:00."),
@@ -202,7 +212,15 @@ def install(
     if parse_clock(begin) is None:
         raise InputError(f'--at {begin}: is not a time of the day; write hours and minutes, such as "22:30"')
     span = loaded.window.span if loaded.window else None
-    arguments = (str(_command()), "nightly", _lasting(suite), "--results", str(results.resolve()))
+    arguments: tuple[str, ...] = (
+        str(_command()),
+        "nightly",
+        _lasting(suite),
+        "--results",
+        str(results.resolve()),
+    )
+    arguments += ("--hosts", str(hosts.resolve())) if hosts else ()
+    arguments += ("--here", here) if here else ()
     start = Start(loaded.name, arguments, Path.cwd(), begin.zfill(5), span)
     out = console()
     if cron:
@@ -273,24 +291,39 @@ def uninstall(suite: SuiteName, user: User = True, cron: Cron = False, dry_run: 
 class _Workshop:
     """Campaigns as `tune` runs them."""
 
-    def __init__(self, results: Path) -> None:
+    def __init__(self, results: Path, places: Places) -> None:
         self._results = results
+        self._places = places
 
-    def backend(self, campaign: Campaign, plan: CampaignPlan, listener: Listener) -> Backend:
+    def plan(self, campaign: Campaign, plan: CampaignPlan) -> CampaignPlan:
+        """The plan as `tune` would run it there."""
+        return live_plan(campaign, plan, self._places.live) if self._places.live else plan
+
+    def backend(
+        self, campaign: Campaign, plan: CampaignPlan, listener: Listener
+    ) -> AbstractContextManager[Backend]:
         """The one that the campaign's trials run on."""
-        from tiertune.tuner.cli.places import backend_for
-
-        return backend_for(campaign, plan, self._results, None, listener)
+        return running(campaign, plan, self._results, self._places, listener)
 
     def search(self, campaign: Campaign, plan: CampaignPlan, listener: Listener) -> None:
         """What `tune` does; `report` makes a report of it for whoever asks."""
         from tiertune.tuner.cli.campaign import run_campaign
 
-        run_campaign(campaign, plan, self._results, extend=False, also=listener)
+        run_campaign(campaign, plan, self._results, extend=False, places=self._places, also=listener)
+
+
+def _check(places: Places) -> None:
+    """Raises what is wrong with hosts before a night begins, not once for each campaign."""
+    if places.here is not None:
+        nodes_here(places.here)
+    if places.hosts is not None:
+        from tiertune.tuner.fleet.inventory import hosts_of
+
+        hosts_of(places.hosts)
 
 
 def _run(
-    suite: Suite, results: Path, date: str, lock: NightLock, *, limited: bool
+    suite: Suite, results: Path, date: str, lock: NightLock, places: Places, *, limited: bool
 ) -> tuple[Digest, list[Path], list[str], list[str]]:
     """A night from its first run to its digest; also bugs and remarks."""
     from datetime import datetime
@@ -312,7 +345,7 @@ def _run(
             text = f"an earlier night did not end in order ({lock.left_by.words(time())}); it is taken up"
             listener(Note(text))
         night = Night(
-            suite, history, date, results, _Workshop(results), lock, listener, datetime.now, limited
+            suite, history, date, results, _Workshop(results, places), lock, listener, datetime.now, limited
         )
         try:
             night.run()

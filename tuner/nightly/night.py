@@ -10,7 +10,7 @@ import platform
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
@@ -37,7 +37,12 @@ PANEL, SEARCH = "panel", "search"
 class Workshop(Protocol):
     """What a night needs from whoever starts it."""
 
-    def backend(self, campaign: Campaign, plan: CampaignPlan, listener: Listener) -> Backend:
+    def plan(self, campaign: Campaign, plan: CampaignPlan) -> CampaignPlan:
+        """The plan with what follows from where its trials run."""
+
+    def backend(
+        self, campaign: Campaign, plan: CampaignPlan, listener: Listener
+    ) -> AbstractContextManager[Backend]:
         """Where the runs of a campaign are made; closed by the night."""
 
     def search(self, campaign: Campaign, plan: CampaignPlan, listener: Listener) -> None:
@@ -94,7 +99,7 @@ class Night:
     # --- the panel
 
     def _panel(self, entry: SuiteEntry, campaign: Campaign) -> None:
-        plan = plan_of(campaign)
+        plan = self._workshop.plan(campaign, plan_of(campaign))
         with self._backend(campaign, plan) as backend:
             place = Place(backend.name, platform.node())
             self._know(plan, backend)
@@ -124,7 +129,7 @@ class Night:
             return
         current = rounds[-1] if rounds and rounds[-1].ended is None else None
         if current is not None:
-            mine, plan = seeded(campaign, current)
+            mine, plan = self._seeded(campaign, current)
             with self._backend(mine, plan) as backend:
                 why = outdated(self._results, plan, backend)
             if why:
@@ -132,7 +137,7 @@ class Night:
                 self._note(campaign, SEARCH, f"round {current.number} was given up: {why}", undone=False)
                 current = None
         current = current or next_round(self.history, self.suite.name, campaign, self.date)
-        mine, plan = seeded(campaign, current)
+        mine, plan = self._seeded(campaign, current)
         try:
             self._workshop.search(mine, plan, self._limits(entry))
         except Enough as enough:
@@ -248,15 +253,19 @@ class Night:
 
     # --- what all parts need
 
+    def _seeded(self, campaign: Campaign, current: Round) -> tuple[Campaign, CampaignPlan]:
+        mine, plan = seeded(campaign, current)
+        return mine, self._workshop.plan(mine, plan)
+
     @contextmanager
     def _backend(self, campaign: Campaign, plan: CampaignPlan) -> Iterator[Backend]:
-        backend = self._workshop.backend(campaign, plan, self._listener)
-        try:
-            for cell in base_cells(plan):
-                backend.prepare(cell.scenario, lambda text: self._listener(Note(text)))
-            yield backend
-        finally:
-            backend.close()
+        with self._workshop.backend(campaign, plan, self._listener) as backend:
+            try:
+                for cell in base_cells(plan):
+                    backend.prepare(cell.scenario, lambda text: self._listener(Note(text)))
+                yield backend
+            finally:
+                backend.close()
 
     @contextmanager
     def _guarded(self, campaign: Campaign, what: str) -> Iterator[None]:

@@ -17,6 +17,9 @@ from tiertune.tuner.nightly.history import Followed, History
 from tiertune.tuner.plan import CampaignPlan, PlannedCell
 from tiertune.tuner.trial import Config, Measurement, Status, Trial, derive_seed, fingerprint
 
+SIMULATED = ("sim", "dask")
+"""Backends whose figures are the same wherever they are computed."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -30,7 +33,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Place:
-    """Where runs are made: `sim`, or the host's name where a host is measured."""
+    """Where runs are made: by which backend, and started from which host."""
 
     backend: str
     host: str
@@ -38,7 +41,7 @@ class Place:
     @property
     def of_performance(self) -> str:
         """Simulated figures do not depend on the host that computes them."""
-        return self.backend if self.backend == "sim" else f"{self.backend} {self.host}"
+        return "sim" if self.backend in SIMULATED else f"{self.backend} {self.host}"
 
 
 def base_cells(plan: CampaignPlan) -> list[PlannedCell]:
