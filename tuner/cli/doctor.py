@@ -43,20 +43,28 @@ class Finding:
 def doctor(
     results: Results = RESULTS,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port that the MLflow pages would use.")] = 5000,
+    host: Annotated[
+        bool, typer.Option("--host", help="Also whether live trials can run here, and by which signals.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Check what this machine is ready for.
 
-    Python, engine, packages, memory, disk, results, tracking, port.
+    Python, engine, packages, memory, disk, results, tracking, port; with
+    --host also memory tiers, signals, and who else uses the machine.
 
     \b
     Ends with 0 when everything needed is there, 3 when something is missing.
-    Example:
+    Examples:
       tiertune doctor
+      tiertune doctor --host
     """
     from tiertune.tuner.cli.output import console, print_json, print_table
+    from tiertune.tuner.live.readiness import readiness
 
     found = findings(results, port)
+    if host:
+        found += [Finding(name, state, detail, remedy) for name, state, detail, remedy in readiness()]
     bad = any(finding.state == "bad" for finding in found)
     if as_json:
         print_json({"fit": not bad, "findings": [asdict(finding) for finding in found]})
@@ -66,7 +74,8 @@ def doctor(
         for finding in found:
             if finding.remedy:
                 out.print(f"\n{finding.name}: {finding.remedy}", markup=False, soft_wrap=True)
-        out.print("\nNot fit yet." if bad else "\nFit for campaigns on the simulator.")
+        fit = "Fit for live trials on this host." if host else "Fit for campaigns on the simulator."
+        out.print("\nNot fit yet." if bad else f"\n{fit}")
     if bad:
         raise typer.Exit(UNFIT_HOST)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from tiertune.tuner.host.state import HostState
 
@@ -26,8 +27,9 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Unfitness:
-    """What is not in order, in words, and a command or an instruction that mends it."""
+    """What is not in order, in words, and a command or an instruction that mends it; `about` is one word."""
 
+    about: Literal["nodes", "memory", "swap", "THP", "load"]
     problem: str
     remedy: str
 
@@ -71,7 +73,7 @@ def _processors(node: Path) -> bool:
 def _tiers(state: HostState, nodes: Nodes) -> Iterator[Unfitness]:
     if nodes.fast == nodes.slow:
         yield Unfitness(
-            f"node {nodes.fast} cannot be both tiers", "name two memory nodes, such as --nodes 0,1"
+            "nodes", f"node {nodes.fast} cannot be both tiers", "name two memory nodes, such as --nodes 0,1"
         )
     for node in dict.fromkeys((nodes.fast, nodes.slow)):
         if not state.quantities.get(f"node memory (kB) of node{node}"):
@@ -79,6 +81,7 @@ def _tiers(state: HostState, nodes: Nodes) -> Iterator[Unfitness]:
                 name.rpartition("node")[2] for name in state.quantities if name.startswith("node memory")
             ]
             yield Unfitness(
+                "nodes",
                 f"memory node {node} has no memory",
                 f"nodes with memory are {', '.join(known) or 'none'}; a CXL device becomes a node once it is"
                 " online as system RAM (docs/fleet.md)",
@@ -92,6 +95,7 @@ def _memory(state: HostState, nodes: Nodes, footprint_bytes: int) -> Iterator[Un
     )
     if free < HEADROOM * footprint_bytes:
         yield Unfitness(
+            "memory",
             f"{free / GIB:.1f} GiB of the two nodes are free, the workload takes {footprint_bytes / GIB:.1f}",
             "end what uses memory, drop the page cache (echo 1 > /proc/sys/vm/drop_caches), or take a smaller"
             " input",
@@ -99,6 +103,7 @@ def _memory(state: HostState, nodes: Nodes, footprint_bytes: int) -> Iterator[Un
     swapped = state.quantities.get("swap used (kB)", 0.0)
     if swapped:
         yield Unfitness(
+            "swap",
             f"{swapped:,.0f} kB are swapped out, and a trial that meets them measures the disk",
             "swapoff -a",
         )
@@ -107,11 +112,13 @@ def _memory(state: HostState, nodes: Nodes, footprint_bytes: int) -> Iterator[Un
 def _settings(state: HostState, page_bytes: int) -> Iterator[Unfitness]:
     if page_bytes == HUGE_BYTES and state.settings.get("THP", "never") == "never":
         yield Unfitness(
+            "THP",
             "the scenario has pages of 2 MiB and transparent huge pages are off",
             "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, or page_size: 4KiB",
         )
     if page_bytes < HUGE_BYTES and state.settings.get("THP") == "always":
         yield Unfitness(
+            "THP",
             "the scenario has pages of 4 KiB and the kernel makes all memory huge (THP is always)",
             "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, or page_size: 2MiB",
         )
@@ -120,6 +127,7 @@ def _settings(state: HostState, page_bytes: int) -> Iterator[Unfitness]:
 def _others(state: HostState, busy_share: float) -> Iterator[Unfitness]:
     if busy_share > MOST_OTHER_LOAD:
         yield Unfitness(
+            "load",
             f"others use {busy_share * 100:.0f} % of the processors"
             f" (load {state.quantities.get('load', 0.0):g})",
             "see `top`, end them, or run the trial where nobody else computes",
