@@ -55,9 +55,7 @@ def test_the_command_asks_the_daemon(tmp_path: Path) -> None:
         "from tiertune.tuner.cli import main; main()"
     )
     command = [sys.executable, "-c", code, "doctor", "--host", "--json"]
-    ran = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env={**os.environ}
-    )
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 3, ran.stderr
     found = {entry["name"]: entry for entry in json.loads(ran.stdout)["findings"]}
     assert found["tierd"]["state"] == "ok"
