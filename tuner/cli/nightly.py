@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tiertune.tuner.cli.campaign import Here, Hosts, MixedHosts, Scheduler
+from tiertune.tuner.cli.campaign import ByKernel, Here, Hosts, MixedHosts, Scheduler
 from tiertune.tuner.cli.failures import BUG, guarded, say, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
 from tiertune.tuner.cli.places import Places, live_plan, nodes_here, places_of, running
@@ -76,6 +76,7 @@ def run_night(
     hosts: Hosts = None,
     mixed_hosts: MixedHosts = False,
     here: Here = None,
+    by_kernel: ByKernel = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -97,7 +98,7 @@ def run_night(
     from tiertune.tuner.nightly.schedule import night_of
     from tiertune.tuner.nightly.suite import load_suite
 
-    places = places_of(scheduler, hosts, mixed_hosts, here)
+    places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [])
     _check(places)
     loaded = load_suite(suite)
     span = loaded.window.span if loaded.window else None
@@ -297,7 +298,7 @@ class _Workshop:
 
     def plan(self, campaign: Campaign, plan: CampaignPlan) -> CampaignPlan:
         """The plan as `tune` would run it there."""
-        return live_plan(campaign, plan, self._places.live) if self._places.live else plan
+        return live_plan(campaign, plan, self._places) if self._places.live else plan
 
     def backend(
         self, campaign: Campaign, plan: CampaignPlan, listener: Listener
