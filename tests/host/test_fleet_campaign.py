@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from tests.host.fleet.campaign import tiertune, write_campaign
-from tests.host.fleet.fixture import fleet, inventory
+from tests.host.fleet.fixture import fleet, inventory, tierload
 from tests.host.fleet.hosts import Fleet
 from tests.host.fleet.playing import played
 
 pytestmark = pytest.mark.host
 
-__all__ = ["fleet", "inventory"]
+__all__ = ["fleet", "inventory", "tierload"]
 
 LIVE_TRIALS = 2 + 2 * 4 + 2 * 5
 """Search, selection of one finalist beside the default, validation."""

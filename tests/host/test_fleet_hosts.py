@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.host.fleet.fixture import fleet, inventory
+from tests.host.fleet.fixture import fleet, inventory, tierload
 from tests.host.fleet.hosts import Fleet, Host
 from tests.host.fleet.playing import changes, played, started
 
 pytestmark = pytest.mark.host
 
-__all__ = ["fleet", "inventory"]
+__all__ = ["fleet", "inventory", "tierload"]
 
 WANTED = {
     "/sys/kernel/mm/transparent_hugepage/enabled": "never",

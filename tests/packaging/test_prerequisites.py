@@ -92,13 +92,15 @@ def test_everything_missing_is_one_command(tmp_path: Path) -> None:
     assert all(package in result.stderr for package in listed)
 
 
-def test_host_tests_need_a_server_to_watch(tmp_path: Path) -> None:
+def test_host_tests_need_servers_to_watch_and_hosts_to_reach(tmp_path: Path) -> None:
     bare, whole = tmp_path / "bare", tmp_path / "whole"
     bare.mkdir()
     whole.mkdir()
     result = check(bare, FIT, "host")
     assert result.returncode == 1
-    assert "redis-server redis-tools" in result.stderr
+    assert "redis-server" in result.stderr
+    assert "redis-tools" in result.stderr
+    assert "openssh-client iproute2" in result.stderr
     names = ("redis-server", "redis-benchmark", "ssh-keygen", "ip", "systemd-analyze")
     assert check(whole, FIT | {name: shell("") for name in names}, "host").returncode == 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +11,6 @@ import pytest
 
 from tests.configs.corpus import ROOT
 from tests.host.fleet.hosts import Fleet, fleet_of
-from tiertune.tuner.calibration.measuring import find_tierload
 
 TIERD = Path(__file__).with_name("tierd")
 CACHE = ROOT / ".cache" / "host-tests"
@@ -25,8 +26,16 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 
 @pytest.fixture(scope="module")
-def inventory(fleet: Fleet) -> Path:
+def tierload() -> Path:
+    """The kernels as a command; what it is made of was built for the engine before."""
+    build = ["cargo", "build", "--quiet", "--release", "--locked", "--package", "tierload"]
+    subprocess.run(build, cwd=ROOT / "engine", check=True, timeout=1200)
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "engine/target")) / "release/tierload"
+
+
+@pytest.fixture(scope="module")
+def inventory(fleet: Fleet, tierload: Path) -> Path:
     """An inventory of both, with the programs that the agent installs."""
     # Latencies of a machine that runs both hosts and more tell nothing; drift has a test of its own.
-    variables = {"tiertune_agent_programs": f"[{find_tierload()}, {TIERD}]", "tiertune_drift_limit": "100"}
+    variables = {"tiertune_agent_programs": f"[{tierload}, {TIERD}]", "tiertune_drift_limit": "100"}
     return fleet.write_inventory(fleet.folder / "inventory.yml", variables)
