@@ -89,6 +89,22 @@ def processor():
     return found.group(1) if found else ""
 
 
+def cpu():
+    """Processors in use, their clock, and the caches of the first by level; 0 and empty where not told."""
+    folder = SYS + "/system/cpu"
+    clock = read(folder + "/cpu0/cpufreq/cpuinfo_max_freq")
+    megahertz = re.search(r"^cpu MHz\s*: ([0-9.]+)$", read("/proc/cpuinfo"), re.MULTILINE)
+    caches = {}
+    for index in sorted(glob.glob(folder + "/cpu0/cache/index*")):
+        size = read(index + "/size")
+        if size and read(index + "/type") != "Instruction":
+            factor = 1 << 20 if size.endswith("M") else 1 << 10
+            caches[read(index + "/level")] = int(size.rstrip("KM")) * factor
+    ghz = int(clock) / 1e6 if clock else float(megahertz.group(1)) / 1e3 if megahertz else 0.0
+    cores = len(numbers(read(folder + "/online")))
+    return {"cores": cores, "clock_ghz": round(ghz, 2), "cache_bytes": caches}
+
+
 def facts():
     """Everything, as plain data."""
     dmi = SYS + "/virtual/dmi/id/"
@@ -98,6 +114,7 @@ def facts():
         "firmware": " ".join(filter(None, (read(dmi + "bios_vendor"), read(dmi + "bios_version")))),
         "product": read(dmi + "product_name"),
         "processor": processor(),
+        "cpu": cpu(),
         "microcode": read(SYS + "/system/cpu/cpu0/microcode/version"),
         "memory_speed": memory_speed(),
         "nodes": nodes(),

@@ -127,39 +127,74 @@ def host_cpu() -> HostCpu:
     )
 
 
-def measure_host(
-    tierload: Path, cpu: HostCpu, found: Sequence[Node], effort: Effort, notify: Callable[[str], None]
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Measurement:
+    """A `tierload measure`: of which node, with which arguments, from which processors."""
+
+    node: Node
+    arguments: list[str]
+    processors: tuple[int, ...]
+
+
+Measure = Callable[[Sequence[Measurement]], Sequence[Sequence[Sample]]]
+"""Carries measurements out, one after the other, and gives the samples of each."""
+
+
+@dataclass(frozen=True)
+class HostToMeasure:
+    """A host, this one or another: what it is, how measurements are carried out on it, what else is known."""
+
+    cpu: HostCpu
+    nodes: Sequence[Node]
+    measure: Measure
+    environment: Mapping[str, Any]
+
+
+def measure_host(host: HostToMeasure, effort: Effort, notify: Callable[[str], None]) -> dict[str, Any]:
     """Every measurement of every node, from the processors of the first that has any. As plain data.
 
     Raises `HostUnfit` where the host does not let a measurement happen.
     """
-    from tiertune.tuner.host_facts import environment_facts
+    wanted = measurements(host.cpu, host.nodes, effort)
+    for node in host.nodes:
+        notify(f"node {node.number}: idle and loaded latency, streams, random updates")
+    if len(host.nodes) == 1:
+        notify("one node: parts of a page's move, since there is no other node to move to")
+    samples: dict[int, list[Sample]] = {}
+    for measurement, come in zip(wanted, host.measure(wanted), strict=True):
+        samples.setdefault(measurement.node.number, []).extend(come)
+    nodes = {measurement.node.number: measurement.node for measurement in wanted}
+    runs = [
+        {
+            "number": number,
+            "capacity_bytes": node.capacity_bytes,
+            "processors": len(node.processors),
+            "samples": samples[number],
+        }
+        for number, node in nodes.items()
+    ]
+    return {"schema": 1, "cpu": host.cpu.__dict__, "nodes": runs, "environment": dict(host.environment)}
 
+
+def measurements(cpu: HostCpu, found: Sequence[Node], effort: Effort) -> list[Measurement]:
+    """What is measured of these nodes, the one with the processors first."""
     near = next((node for node in found if node.processors), found[0])
     bound = len(found) > 1
-    runs: list[Sample] = []
+    wanted = []
     for node in [near, *(node for node in found if node is not near)]:
-        notify(f"node {node.number}: idle and loaded latency, streams, random updates")
         place = ["--node", str(node.number)] if bound else []
-        samples: list[Sample] = []
-        for arguments in _measurements(cpu, effort, near is node):
-            samples += run_tierload(tierload, [*arguments, *place], near.processors)
+        wanted += [(node, [*arguments, *place]) for arguments in _measurements(cpu, effort, near is node)]
+        many = ["--samples", str(effort.samples)]
         if bound and node is not near:
-            moves = ["moves", "--to", str(node.number), "--node", str(near.number)]
-            samples += run_tierload(tierload, [*moves, "--samples", str(effort.samples)], near.processors)
+            wanted.append((node, ["moves", "--to", str(node.number), "--node", str(near.number), *many]))
         elif not bound:
-            notify("one node: parts of a page's move, since there is no other node to move to")
-            samples += run_tierload(tierload, ["moves", "--samples", str(effort.samples)], near.processors)
-        runs.append(
-            {
-                "number": node.number,
-                "capacity_bytes": node.capacity_bytes,
-                "processors": len(node.processors),
-                "samples": samples,
-            }
-        )
-    return {"schema": 1, "cpu": cpu.__dict__, "nodes": runs, "environment": environment_facts()}
+            wanted.append((node, ["moves", *many]))
+    return [Measurement(node, arguments, near.processors) for node, arguments in wanted]
+
+
+def measured_here(tierload: Path, wanted: Sequence[Measurement]) -> list[list[Sample]]:
+    """Carries measurements out on this host. Raises `HostUnfit` with what tierload says."""
+    return [run_tierload(tierload, entry.arguments, entry.processors) for entry in wanted]
 
 
 def run_tierload(tierload: Path, arguments: Sequence[str], processors: Sequence[int]) -> list[Sample]:
@@ -175,7 +210,12 @@ def run_tierload(tierload: Path, arguments: Sequence[str], processors: Sequence[
     if ran.returncode:
         said = ran.stderr.strip().splitlines()
         raise HostUnfit(said[-1] if said else f"{tierload} measure ended with {ran.returncode}")
-    documents = [json.loads(line) for line in ran.stdout.splitlines()]
+    return samples_in(ran.stdout)
+
+
+def samples_in(output: str) -> list[Sample]:
+    """The samples in what `tierload measure` printed."""
+    documents = [json.loads(line) for line in output.splitlines()]
     return [document for document in documents if document["event"] == "sample"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,6 +45,10 @@ def calibrate(
     tierload: Annotated[
         Path | None, typer.Option(metavar="COMMAND", help="The tierload that measures.")
     ] = None,
+    hosts: Annotated[
+        Path | None,
+        typer.Option(metavar="INVENTORY", help="Measure the host of this name in an Ansible inventory."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     results: Results = RESULTS,
     as_json: Json = False,
@@ -59,13 +64,18 @@ def calibrate(
     Examples:
       tiertune calibrate my-host --slow-from spr-cxl
       tiertune calibrate icx-upi --curve measured.csv --tier upi --out my.yaml
+      tiertune calibrate rack-07 --hosts inventory.yml
     """
     from tiertune.files import InputError
     from tiertune.machines.definition import load_machine
     from tiertune.tuner.calibration.machine_file import check_target
 
     if curve is not None:
-        for option, given in (("--slow-from", slow_from), ("--measurements", measurements)):
+        for option, given in (
+            ("--slow-from", slow_from),
+            ("--measurements", measurements),
+            ("--hosts", hosts),
+        ):
             if given is not None:
                 raise InputError(f"{option} cannot stand beside --curve: nothing is measured then; keep one")
         _import(machine, curve, tier, out, force, as_json)
@@ -73,7 +83,7 @@ def calibrate(
     target = out or Path("machines") / f"{_name(machine)}.yaml"
     check_target(target, force)
     below = load_machine(slow_from) if slow_from is not None else None
-    measured, kept = _measured(machine, measurements, below, tierload, short, results)
+    measured, kept = _measured(machine, measurements, below, tierload, hosts, short, results)
     from tiertune.tuner.calibration.machine_file import calibrated
 
     found = calibrated(_name(machine), measured, below, load_machine(TAIL))
@@ -95,6 +105,7 @@ def _measured(
     earlier: Path | None,
     below: Machine | None,
     tierload: Path | None,
+    hosts: Path | None,
     short: bool,
     results: Path,
 ) -> tuple[dict[str, Any], Path | None]:
@@ -103,7 +114,7 @@ def _measured(
 
     from tiertune.files import InputError
     from tiertune.tuner.backend import HostUnfit
-    from tiertune.tuner.calibration.measuring import LONG, SHORT, find_tierload, host_cpu, measure_host, nodes
+    from tiertune.tuner.calibration import measuring
     from tiertune.tuner.report.files import write_whole
 
     if earlier is not None:
@@ -114,13 +125,27 @@ def _measured(
         if not isinstance(read, dict) or read.get("schema") != 1:
             raise InputError(f"{earlier}: no measurements of tiertune calibrate: 'schema' must be 1")
         return read, None
-    command, found = find_tierload(tierload), nodes()
-    if len(found) == 1 and below is None:
+    effort = measuring.SHORT if short else measuring.LONG
+    if hosts is not None:
+        from tiertune.tuner.fleet.calibration import remote
+
+        host = remote(hosts, name)
+    else:
+        from tiertune.tuner.host_facts import environment_facts
+
+        command = measuring.find_tierload(tierload)
+        host = measuring.HostToMeasure(
+            measuring.host_cpu(),
+            measuring.nodes(),
+            functools.partial(measuring.measured_here, command),
+            environment_facts(),
+        )
+    if len(host.nodes) == 1 and below is None:
         raise HostUnfit(
             "this host has one memory node and a machine needs two tiers: name the machine whose slow tier"
             " stands below it with --slow-from, such as --slow-from spr-cxl"
         )
-    measured = measure_host(command, host_cpu(), found, SHORT if short else LONG, say)
+    measured = measuring.measure_host(host, effort, say)
     kept = results / "calibrations" / f"{name}.json"
     kept.parent.mkdir(parents=True, exist_ok=True)
     write_whole(kept, json.dumps(measured) + "\n")

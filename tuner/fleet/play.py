@@ -17,9 +17,11 @@ Result = dict[str, Any]
 
 @dataclass
 class Played:
-    """What came of a play: the last result of `action` by host, why hosts failed or could not be reached."""
+    """What came of a play: by host the last result of `action` and, of a loop, that of every item; why hosts
+    failed or could not be reached."""
 
     results: dict[str, Result] = field(default_factory=dict)
+    items: dict[str, list[Result]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     unreachable: dict[str, str] = field(default_factory=dict)
     cancelled: bool = False
@@ -48,6 +50,7 @@ class Play:
         self._limit, self._variables, self._task = limit, dict(variables or {}), task
         self._stop = threading.Event()
         self._played = Played()
+        self._items_failed: dict[str, str] = {}
 
     def cancel(self) -> None:
         """Ends the play and every connection that it has; returns at once."""
@@ -94,8 +97,13 @@ class Play:
             self._task(host, str(data.get("task", "")))
         elif kind == "runner_on_ok" and data.get("task_action") == self._action:
             self._played.results[host] = result
+        elif kind == "runner_item_on_ok" and data.get("task_action") == self._action:
+            self._played.items.setdefault(host, []).append(result)
+        elif kind == "runner_item_on_failed":
+            self._items_failed.setdefault(host, _said(result))
         elif kind == "runner_on_failed" and not data.get("ignore_errors"):
-            self._played.failed[host] = f"{data.get('task')}: {_said(result)}"
+            why = self._items_failed.get(host) or _said(result)
+            self._played.failed[host] = f"{data.get('task')}: {why}"
         elif kind == "runner_on_unreachable":
             self._played.unreachable[host] = _said(result)
         elif kind in ("error", "verbose", "warning") and event.get("stdout"):
@@ -104,5 +112,6 @@ class Play:
 
 
 def _said(result: Mapping[str, Any]) -> str:
-    text = " ".join(str(result.get("msg") or result.get("stderr") or "no reason was given").split())
+    said = result.get("errors") or result.get("msg") or result.get("stderr") or "no reason was given"
+    text = " ".join(str(said).split())
     return text[-500:]

@@ -33,6 +33,9 @@ def _sys() -> dict[str, str]:
         "kernel/mm/transparent_hugepage/defrag": "always defer defer+madvise [madvise] never",
         "kernel/mm/numa/demotion_enabled": "false",
     }
+    for index, (level, size) in enumerate((("1", "32K"), ("2", "1024K"), ("3", "8192K"))):
+        folder = f"{_CPU}/cpu0/cache/index{index}"
+        files |= {f"{folder}/level": level, f"{folder}/size": size, f"{folder}/type": "Unified"}
     for cpu in range(CPUS):
         files[f"{_CPU}/cpu{cpu}/cpufreq/scaling_governor"] = "powersave"
         if cpu:
