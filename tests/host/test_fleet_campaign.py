@@ -48,10 +48,10 @@ def finished(folder: Path) -> int:
 
 
 def wait_until(holds: Callable[[], bool], process: subprocess.Popen[str], what: str) -> None:
-    deadline = time.monotonic() + 90.0
+    deadline = time.monotonic() + 240.0
     while not holds():
         assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline, f"waited 90 s until {what}"
+        assert time.monotonic() < deadline, f"waited 240 s until {what}"
         time.sleep(0.1)
 
 
@@ -99,58 +99,46 @@ def test_a_campaign_that_is_stopped_leaves_nothing_running_and_goes_on(
     assert secret not in output + refused
 
 
-def test_a_campaign_names_the_host_of_every_trial(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
+@pytest.mark.timeout(600)
+def test_every_trial_names_its_host_and_one_that_dies_costs_nothing_but_time(
+    fleet: Fleet, inventory: Path, tmp_path: Path
+) -> None:
     secret = "open-sesame-0451"
     variables = {"trial_secrets": f"{{DATABASE_PASSWORD: {secret}}}", "tiertune_drift_limit": "100"}
     mine = fleet.write_inventory(tmp_path / "inventory.yml", variables)
-    campaign = write_campaign(tmp_path, simulated=True, mlflow=True, talkative=True)
-    process = tiertune(fleet, tmp_path, "tune", str(campaign), "--hosts", str(mine), "--results", "results")
-    output, _ = process.communicate(timeout=200)
+    campaign = write_campaign(tmp_path, simulated=True, mlflow=True, talkative=True, updates=20_000_000)
+    words = ["--hosts", str(mine), "--results", "results", "--json"]
+    process = tiertune(fleet, tmp_path, "tune", str(campaign), *words)
+    beta = fleet.hosts[1]
+    wait_until(lambda: finished(tmp_path) >= 12, process, "its winner is being validated")
+    wait_until(lambda: any("--updates" in command for command in beta.commands()), process, "beta has one")
+    beta.kill()
+    output, _ = process.communicate(timeout=400)
     assert process.returncode == 0, output
+    assert "beta is set aside: " in output
+    assert '"complete": true' in output
+
     found = rows(tmp_path)
     assert len(found) == LIVE_TRIALS
     assert {row["status"] for row in found} == {"ok"}
-    assert {row["worker"] for row in found} == {"alpha", "beta"}
-    for stage in ("selection", "validation"):
-        hosts: dict[int, set[str]] = {}
-        for row in found:
-            if row["purpose"] == stage:
-                hosts.setdefault(row["seed"], set()).add(row["worker"])
-        assert all(len(names) == 1 for names in hosts.values()), "a block is compared on one host"
-        assert len(set.union(*hosts.values())) == 2, "blocks are spread over hosts"
+    assert {row["attempt"] for row in found} == {1}, "a trial that moved is the same trial"
+    blocks: dict[int, set[str]] = {}
+    for row in found:
+        if row["purpose"] == "selection":
+            blocks.setdefault(row["seed"], set()).add(row["worker"])
+    assert all(len(names) == 1 for names in blocks.values()), "a block is compared on one host"
+    assert set.union(*blocks.values()) == {"alpha", "beta"}, "blocks are spread over hosts"
     assert {row["worker"] for row in rows(tmp_path, live=False)} == {None}
 
     report = json.loads((tmp_path / "results/rack/report.json").read_text())
     live, simulated = report["cells"]
     assert "hosts" not in simulated
-    assert {(run["purpose"], run["number"]) for run in live["hosts"]["runs"]} == {
-        (row["purpose"], row["number"]) for row in found
-    }
-    assert [gain["host"] for gain in live["hosts"]["gains"]] == ["alpha", "beta"]
-    page = (tmp_path / "results/rack/report.html").read_text()
-    assert "Every trial and its host" in page
+    ran = {(run["purpose"], run["number"], run["host"]) for run in live["hosts"]["runs"]}
+    assert ran == {(row["purpose"], row["number"], row["worker"]) for row in found}
+    assert "Every trial and its host" in (tmp_path / "results/rack/report.html").read_text()
+
     raw = json.loads(found[0]["raw"])
-    assert raw["host"] == found[0]["worker"]
     assert "DATABASE_PASSWORD=" in raw["output"], "the workload did print its environment"
     for path in [path for path in (tmp_path / "results").rglob("*") if path.is_file()]:
         assert secret.encode() not in path.read_bytes(), path
     assert secret not in output
-
-
-def test_a_host_that_dies_costs_nothing_but_time(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
-    campaign = write_campaign(tmp_path, updates=20_000_000)
-    words = ["--hosts", str(inventory), "--results", "results", "--json"]
-    process = tiertune(fleet, tmp_path, "tune", str(campaign), *words)
-    beta = fleet.hosts[1]
-    wait_until(lambda: finished(tmp_path) >= 11, process, "its winner is being validated")
-    wait_until(lambda: any("--updates" in command for command in beta.commands()), process, "beta has one")
-    beta.kill()
-    output, _ = process.communicate(timeout=250)
-    assert process.returncode == 0, output
-    assert "beta is set aside: " in output
-    found = rows(tmp_path)
-    assert len(found) == LIVE_TRIALS
-    assert {row["status"] for row in found} == {"ok"}
-    assert {row["attempt"] for row in found} == {1}, "a trial that moved is the same trial"
-    assert {row["worker"] for row in found} == {"alpha", "beta"}
-    assert '"complete": true' in output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -25,16 +26,17 @@ def test_the_commands_of_the_page_run(fleet: Fleet, inventory: Path, tmp_path: P
         if " calibrate " not in line:
             page.run(fleet, tmp_path, line)
             continue
-        # The second node is made up, and memory cannot be bound to it: this host has one while it is measured.
+        # Memory cannot be bound to the second node, which is made up: the host has one meanwhile.
         node = fleet.hosts[1].sys / "devices/system/node/node1"
         shutil.move(node, tmp_path / "node1")
         page.run(fleet, tmp_path, line)
         shutil.move(tmp_path / "node1", node)
     machine = yaml.safe_load((tmp_path / "machines/beta.yaml").read_text())
     assert machine["cores"] == 2
-    assert (tmp_path / "results/first-rack/report.html").is_file()
+    report = json.loads((tmp_path / "results/first-rack/report.json").read_text())
+    hosts = report["cells"][0]["hosts"]
+    assert [gain["host"] for gain in hosts["gains"]] == ["alpha", "beta"]
     for host in fleet.hosts:
-        found = {
-            path: text for path, text in host.kernel_files().items() if "[" not in before[host.name][path]
-        }
-        assert found == {path: before[host.name][path] for path in found}
+        after = host.kernel_files()
+        plain = [path for path, text in before[host.name].items() if "[" not in text]
+        assert {path: after[path] for path in plain} == {path: before[host.name][path] for path in plain}

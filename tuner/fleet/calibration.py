@@ -39,7 +39,7 @@ def remote(inventory: Path, name: str) -> HostToMeasure:
         if node["total_bytes"]
     ]
     told = {key: facts[key] for key in ("kernel", "firmware", "product", "microcode", "memory_speed")}
-    host = {"name": name, "processor": facts["processor"], **told}
+    host = {"name": name, "system": f"Linux {facts['kernel']}", "processor": facts["processor"], **told}
     return HostToMeasure(_cpu(name, facts), nodes, partial(_measured, inventory, name), {"host": host})
 
 
