@@ -159,7 +159,7 @@ golden: setup ## Rewrite the golden files; their diff is the review
 	$(BIN)/python -m pytest -n $(WORKERS) $$(grep -rl --include='test_*.py' UPDATE_GOLDEN tests)
 
 .PHONY: bench
-bench: setup ## Measure the promises on this machine
+bench: setup tierd ## Measure the promises on this machine
 	@$(BIN)/python -m tests.bench
 
 # Such as --seeds 5: searches of each cell.

@@ -16,7 +16,7 @@ from itertools import chain
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import campaign, coordinator, systems, trials
+from tests.bench import campaign, coordinator, live, systems, trials
 
 
 def main() -> int:
@@ -39,6 +39,7 @@ def main() -> int:
         trials.scale,
         partial(campaign.seconds_per_campaign, 30 if options.quick else 100),
     ]
+    sections.append(partial(live.cost_of_the_daemon, 200_000 if options.quick else 2_000_000))
     by_system = partial(systems.seconds_by_system, 1)
     spread = coordinator.sections(repetitions)
     for title, head, rows in chain((section() for section in sections), by_system(), spread):

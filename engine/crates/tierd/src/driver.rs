@@ -21,7 +21,7 @@ use crate::table::{Accessed, FRAME_BYTES, Table};
 const POLICY: u64 = 1;
 /// The daemon's own work on one task takes at most about this share of the time.
 const MOST_SHARE: f64 = 0.05;
-/// Work that comes again and again is put off by at most so many of its intervals, however long it takes.
+/// Work that comes again and again is put off by at most so many of its intervals, unless it takes most of them.
 const MOST_INTERVALS: u64 = 10;
 /// Longest rest, so that the end of the workload is noticed.
 const LONGEST_REST_NS: u64 = 50_000_000;
@@ -29,7 +29,8 @@ const LONGEST_REST_NS: u64 = 50_000_000;
 /// How long to leave work alone that took so long and should be done every `interval_ns`.
 fn rest_after(took_ns: u64, interval_ns: u64) -> u64 {
     let rest = (took_ns as f64 / MOST_SHARE) as u64;
-    rest.clamp(interval_ns, interval_ns * MOST_INTERVALS)
+    // Of very much memory a fifth of the time is taken before it is looked at more rarely than that.
+    rest.clamp(interval_ns, (interval_ns * MOST_INTERVALS).max(4 * took_ns))
 }
 
 /// What the driver is set up with.

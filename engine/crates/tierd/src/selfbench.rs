@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tiertune_host::owner::thread_cpu_ns;
 use tiertune_host::source::{Access, AccessKind, Signals};
-use tiertune_policy::{Config, Context, CounterRng, Counters, Move, Needs, Order, TierCounters, Topology, registry};
+use tiertune_policy::{Config, Context, CounterRng, Counters, Move, Order, TierCounters, Topology, registry};
 
 use crate::signals::Translator;
 use crate::table::{Accessed, BLOCK_FRAMES, FRAME_BYTES, Piece, Table};
@@ -11,7 +11,7 @@ use crate::table::{Accessed, BLOCK_FRAMES, FRAME_BYTES, Piece, Table};
 /// Memory of the measurement.
 const MEMORY_BYTES: u64 = 4 << 30;
 const BATCH: usize = 4096;
-const SYSTEMS: [&str; 3] = ["hemem", "memtis", "pact"];
+const SYSTEMS: [&str; 4] = ["hemem", "memtis", "pact", "flexmem"];
 
 /// Costs of one system with one page size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -68,9 +68,11 @@ fn cost(name: &'static str, page_bytes: u64, samples: u64) -> Option<Cost> {
         load_misses: true,
         slow_load_misses: true,
         stores: true,
+        // Hint faults are made of these, which takes memory a page.
+        accessed_bits: true,
         ..Signals::default()
     };
-    let mut translator = Translator::new(&requests, &requests, Needs::default(), &signals, "", 1).ok()?;
+    let mut translator = Translator::new(&requests, &requests, policy.needs(), &signals, "", 1).ok()?;
     let mut table = Table::new(page_bytes, pages, MEMORY_BYTES / 4, pages);
     let mut accessed = Accessed::default();
     let mut world = World {
@@ -99,6 +101,7 @@ fn cost(name: &'static str, page_bytes: u64, samples: u64) -> Option<Cost> {
         let extent = table.extent(block, &piece);
         world.call(0, &table, &mut accessed, |cx| policy.on_alloc(&extent, cx));
     }
+    translator.arm(0..pages, 0);
     let kinds: Vec<AccessKind> = requests
         .iter()
         .map(|request| crate::signals::kind_of(request.event))
