@@ -159,6 +159,7 @@ pub struct Driver<K> {
     pub(crate) counts: Counts,
     pub(crate) spent: Spent,
     pub(crate) placing: bool,
+    needs_counters: bool,
     counters: Counters,
     counted_at: Nanos,
     counted_cpu_ns: u64,
@@ -202,6 +203,7 @@ impl<K: Kernel> Driver<K> {
             counts: Counts::default(),
             spent: Spent::default(),
             placing: options.place_first,
+            needs_counters: policy.needs().counters,
             counters: Counters {
                 tiers: vec![TierCounters::default(); 2],
                 ..Counters::default()
@@ -391,7 +393,9 @@ impl<K: Kernel> Driver<K> {
                 time_ns.saturating_sub(start_ns)
             });
         self.counts.elsewhere = self.translator.elsewhere;
-        self.count();
+        if self.needs_counters {
+            self.count();
+        }
         self.spent.sampling_ns += self.kernel.own_cpu_ns() - begun;
         if !news.faults.is_empty() {
             self.counts.hint_faults += news.faults.iter().filter(|fault| fault.kind == FaultKind::Hint).count() as u64;

@@ -122,6 +122,7 @@ pub fn text(policy: &str, cap_bytes: u64, point: &Point, counts: &Counts, tally:
 #[derive(Debug)]
 pub struct Server {
     path: PathBuf,
+    listener: UnixListener,
     text: Arc<Mutex<String>>,
 }
 
@@ -140,8 +141,19 @@ impl Server {
         }
         let listener = UnixListener::bind(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-        let text = Arc::new(Mutex::new(String::from("# EOF\n")));
-        let shared = Arc::clone(&text);
+        Ok(Self {
+            path,
+            listener,
+            text: Arc::new(Mutex::new(String::from("# EOF\n"))),
+        })
+    }
+
+    /// Answers from now on, with the rights that the caller has left.
+    ///
+    /// # Errors
+    /// When there can be no other thread.
+    pub fn serve(&self) -> io::Result<()> {
+        let (listener, shared) = (self.listener.try_clone()?, Arc::clone(&self.text));
         thread::Builder::new().name("metrics".to_owned()).spawn(move || {
             for stream in listener.incoming().flatten() {
                 let text = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -149,7 +161,7 @@ impl Server {
                 let _ = answer(stream, &text);
             }
         })?;
-        Ok(Self { path, text })
+        Ok(())
     }
 
     /// The text from now on.
@@ -189,6 +201,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("metrics-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let server = Server::open(&folder).expect("a socket");
+        server.serve().expect("a thread");
         let mode = fs::metadata(socket(&folder)).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let point = Point {

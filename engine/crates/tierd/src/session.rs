@@ -1,5 +1,6 @@
 //! A run from its beginning to its end: everything that is checked before, done, and put back afterwards.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use tiertune_host::follow;
@@ -283,17 +284,35 @@ pub fn run(plan: &Plan, mut line: impl FnMut(&str)) -> Result<Report, Failure> {
         drain_ns: options.drain_ns,
         journal: journal.clone(),
     };
-    let result = manage(plan, &options, policy, &usual, &setup, &mut line, Ready { host, tiers });
+    let result = caught(|| manage(plan, &options, policy, &usual, &setup, &mut line, Ready { host, tiers }));
     // Whatever became of it, the host is as it was.
     let changed = journal.get().changed().to_vec();
     let restored = settings(journal.get().restore(), &changed);
     drop(owner);
+    if let (Err(failure), Some(stuck)) = (&result, restored.iter().find(|setting| setting.problem.is_some())) {
+        return Err(Failure::Host(format!(
+            "{failure}; and {} could not be put back, which `tierd restore` tries again",
+            stuck.path
+        )));
+    }
     let mut report = result?;
     (report.settings, report.left_over) = (restored, left_over);
     if needs.counters {
         report.signals.counters = "software";
     }
     Ok(report)
+}
+
+/// Does work that must not keep what comes after it from being done, even if it panics.
+fn caught<R>(work: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(Failure::Bug(format!(
+            "this is a bug of ours, please report it: {}; the workload, if it was started, goes on",
+            text.unwrap_or_else(|| "a panic".to_owned())
+        )))
+    })
 }
 
 /// What is known of the host before the run.
@@ -311,6 +330,8 @@ fn manage(
     line: &mut impl FnMut(&str),
     ready: Ready,
 ) -> Result<Report, Failure> {
+    // From here on a signal ends the run in good order.
+    stop_on_signals();
     let mut notes = facts::rivals();
     let chosen = sources(plan, policy.as_ref(), setup)?;
     let translator = Translator::new(
@@ -346,7 +367,8 @@ fn manage(
                 .to_owned(),
         );
     }
-    stop_on_signals();
+    let server = Server::open(&plan.state)
+        .map_err(|error| Failure::Host(format!("{}: {error}", metrics::socket(&plan.state).display())))?;
     let pid = begin(plan, policy.needs(), &chosen)?;
     let rights = launch::drop_capabilities().unwrap_or(0);
     let capabilities: Vec<&str> = KEPT
@@ -355,8 +377,9 @@ fn manage(
         .map(|(name, ..)| *name)
         .collect();
     let moves_shared = capabilities.contains(&"CAP_SYS_NICE");
-    let server = Server::open(&plan.state)
-        .map_err(|error| Failure::Host(format!("{}: {error}", metrics::socket(&plan.state).display())))?;
+    if let Err(error) = server.serve() {
+        notes.push(format!("there are no figures on the socket: {error}"));
+    }
     let source_names: Vec<&'static str> = chosen.sources.iter().map(|source| source.name()).collect();
     line(&format!(
         "process {pid} under {}, {} of {} bytes in node {}, seen by {}",

@@ -194,6 +194,14 @@ impl Translator {
                 },
             });
         }
+        if needs.hint_faults && signals.hint_faults {
+            emulated.push(Emulated {
+                signal: "hint faults",
+                from: "the kernel's NUMA balancing",
+                how: "which pages are armed, and when, is the choice of the kernel's scanner: the policy's own scans decide \
+                      only what it does itself",
+            });
+        }
         if needs.accessed_bits {
             if !any_bits(signals) {
                 return Err(missing("accessed bits", BITS));

@@ -16,7 +16,7 @@ const TASK: &str = "TIERD_TEST_TASK";
 const PAGE_BYTES: usize = 4096;
 const PAGES: usize = 8 << 10;
 const HOT: std::ops::Range<usize> = 2048..3072;
-const SECONDS: u64 = 4;
+const SECONDS: u64 = 2;
 
 /// Not a test of its own: the process that is managed. Fills 32 MiB, and writes to a part of it all the time.
 #[test]
