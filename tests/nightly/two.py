@@ -12,8 +12,8 @@ SUITE = """\
 name: two
 description: Two small campaigns
 campaigns:
-  - {campaign: ./steady.yaml, priority: 2}
-  - {campaign: ./tiered.yaml, priority: 1}
+  - {campaign: ./tiered.yaml, priority: 2}
+  - {campaign: ./steady.yaml, priority: 1}
 panel: {seeds: 5}
 tracking: {mlflow: false}
 """

@@ -292,8 +292,9 @@ def uninstall(suite: SuiteName, user: User = True, cron: Cron = False, dry_run: 
 class _Workshop:
     """Campaigns as `tune` runs them."""
 
-    def __init__(self, results: Path, places: Places) -> None:
+    def __init__(self, results: Path, places: Places, log: Listener) -> None:
         self._results = results
+        self._log = log
         self._places = places
 
     def plan(self, campaign: Campaign, plan: CampaignPlan) -> CampaignPlan:
@@ -309,8 +310,13 @@ class _Workshop:
     def search(self, campaign: Campaign, plan: CampaignPlan, listener: Listener) -> None:
         """What `tune` does; `report` makes a report of it for whoever asks."""
         from tiertune.tuner.cli.campaign import run_campaign
+        from tiertune.tuner.events import Note
 
-        run_campaign(campaign, plan, self._results, extend=False, places=self._places, also=listener)
+        def also(event: Event) -> None:
+            # Notes are shown by the campaign itself.
+            self._log(event) if isinstance(event, Note) else listener(event)
+
+        run_campaign(campaign, plan, self._results, extend=False, places=self._places, also=also)
 
 
 def _check(places: Places) -> None:
@@ -341,12 +347,26 @@ def _run(
     home = _home(results) / suite.name
     folder = home / date
     notes: list[str] = []
-    with _history(results, suite.name, new=True) as history, _log(folder) as listener:
+    with _history(results, suite.name, new=True) as history, _log(folder) as log:
+
+        def listener(event: Event) -> None:
+            log(event)
+            if isinstance(event, Note):
+                say(event.text.partition("\n")[0])
+
         if lock.left_by is not None:
             text = f"an earlier night did not end in order ({lock.left_by.words(time())}); it is taken up"
             listener(Note(text))
         night = Night(
-            suite, history, date, results, _Workshop(results, places), lock, listener, datetime.now, limited
+            suite,
+            history,
+            date,
+            results,
+            _Workshop(results, places, log),
+            lock,
+            listener,
+            datetime.now,
+            limited,
         )
         try:
             night.run()
@@ -357,7 +377,7 @@ def _run(
                 "stopped; nothing that was finished is lost: the same command goes on with this night"
             ) from None
         for bug in night.bugs:
-            listener(Note(bug))
+            log(Note(bug))
         judge(history, suite, date)
         history.end(date, "judged")
         digest = build_digest(history, suite, date)
@@ -370,7 +390,7 @@ def _run(
         tidy(history, suite, home, results)
         history.end(date, "closed")
         for text in notes:
-            listener(Note(text))
+            log(Note(text))
     return digest, paths, [bug.strip().splitlines()[-1] for bug in night.bugs], notes
 
 
@@ -419,7 +439,9 @@ def _log(folder: Path) -> Iterator[Listener]:
             elif isinstance(event, Finished) and event.value is None:
                 text = f"{event.trial.key}: {event.measurement.status}: {event.measurement.error}"
             if text:
-                stream.write(f"{datetime.now():%Y-%m-%d %H:%M:%S} {text}\n")
+                # Further lines of a text (tracebacks, recorded settings) are indented below the first.
+                stamped = "\n  ".join(text.splitlines())
+                stream.write(f"{datetime.now():%Y-%m-%d %H:%M:%S} {stamped}\n")
                 stream.flush()
 
         yield listener

@@ -103,7 +103,10 @@ class Night:
         with self._backend(campaign, plan) as backend:
             place = Place(backend.name, platform.node())
             self._know(plan, backend)
-            for cell in base_cells(plan):
+            cells = base_cells(plan)
+            text = f"{campaign.name}: panel of {len(cells)} cells on {self.suite.panel.seeds} seeds"
+            self._listener(Note(text))
+            for cell in cells:
                 roles = [("default", cell.default)]
                 known = self.history.incumbent(cell_name(campaign.name, cell))
                 roles += [("tuned", known[0])] if known else []
