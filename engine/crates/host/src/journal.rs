@@ -320,6 +320,20 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_changed_that_cannot_be_written_down() {
+        let folder = Folder::new("unwritten");
+        let setting = folder.setting("setting", "7");
+        let mut journal = Journal::open(&folder.0).expect("a journal");
+        fs::create_dir(folder.0.join("settings.journal")).expect("a folder where the file would be");
+        let problem = journal
+            .set(&setting, "8")
+            .expect_err("it cannot be written")
+            .to_string();
+        assert!(problem.contains("is not changed"), "{problem}");
+        assert_eq!(value_of(&setting).ok().as_deref(), Some("7"));
+    }
+
+    #[test]
     fn a_setting_that_holds_the_value_is_left_alone() {
         let folder = Folder::new("same");
         let setting = folder.setting("setting", "off\n");

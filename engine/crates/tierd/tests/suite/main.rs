@@ -3,4 +3,5 @@
 mod fake;
 mod placement;
 mod scripts;
+mod signals;
 mod trouble;
