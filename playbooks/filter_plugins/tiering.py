@@ -42,12 +42,10 @@ def limit_settings(surplus: int, method: str, facts: Mapping[str, Any], node: st
         return [{"path": path, "value": str(int(surplus) // HUGE_PAGE_BYTES)}]
     if method == "blocks":
         count = int(surplus) // max(int(facts["memory_block_bytes"]), 1)
-        # The last ones: the first blocks of a node hold what cannot be moved.
+        # The last ones first: the first blocks of a node hold what cannot be moved.
         blocks: Sequence[int] = _node(facts, node)["blocks"]
-        return [
-            {"path": f"/sys/devices/system/memory/memory{block}/state", "value": "offline"}
-            for block in blocks[len(blocks) - count :]
-        ]
+        paths = [f"/sys/devices/system/memory/memory{block}/state" for block in reversed(blocks)]
+        return [{"paths": paths, "count": count, "value": "offline"}] if count else []
     raise ValueError(f"tiering_host_limit: {method} is not one of none, hugepages, blocks, memmap")
 
 

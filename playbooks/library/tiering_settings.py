@@ -26,6 +26,7 @@ options:
       - What to set, in this order; it is given back in the opposite order.
       - C(path) is a kernel file or a pattern of several, C(service) a systemd unit (C(started) or
         C(stopped)), C(swap) is C(all) (C(off)), C(msr) a register of the processor C(cpu).
+      - C(paths) with C(count) sets as many of these files, in this order, as the kernel has to be asked for.
       - An entry with C(optional) may be absent on a host; it is then reported and left out. One with
         C(movable) may be refused by the kernel, as interrupts of some devices are; it is reported, too.
     type: list
@@ -155,6 +156,43 @@ class Register:
             os.pwrite(device.fileno(), struct.pack("<Q", int(str(value), 0)), self.offset)
 
 
+class Group:
+    """Some of several files that are to have a value, whichever the kernel lets have it."""
+
+    def __init__(self, entry):
+        self.wanted, self.count = str(entry["value"]), int(entry["count"])
+        values = [(KernelFile(path), KernelFile(path).read()) for path in entry["paths"]]
+        self.candidates = [(t, b) for t, b in values if b is not None and not same(self.wanted, b)]
+        have = sum(before is not None for _, before in values) - len(self.candidates)
+        self.missing = max(self.count - have, 0)
+        if not self.missing:
+            self.candidates = []
+        if len(self.candidates) < self.missing:
+            raise CannotSet(
+                f"{self.count} files are to be {self.wanted}, and there are {have + len(self.candidates)}:"
+                f" {', '.join(entry['paths'][:3])} and so on"
+            )
+
+    def expected(self):
+        """What would be changed where the kernel agrees at once."""
+        return [(target, before, self.wanted) for target, before in self.candidates[: self.missing]]
+
+    def put(self):
+        """Sets one after the other until there are enough; what was changed."""
+        changed, problem = [], ""
+        for target, before in self.candidates:
+            if len(changed) == self.missing:
+                break
+            try:
+                put(target, self.wanted)
+                changed.append((target, before, self.wanted))
+            except CannotSet as error:
+                problem = str(error)
+        if len(changed) < self.missing:
+            raise CannotSet(f"only {len(changed)} of {self.missing} could be set to {self.wanted}; {problem}")
+        return changed
+
+
 def _output(command):
     ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if ran.returncode:
@@ -239,8 +277,20 @@ def apply(settings, record, check):
     """Puts settings in force; what is said of it."""
     found = read_record(record)
     known = [place_of(entry) for entry in found]
-    changes, absent, movable = [], [], set()
+    changes, absent, movable, groups = [], [], set(), []
+
+    def keep(place, value):
+        if place not in known:
+            known.append(place)
+            found.append(dict(place, value=value))
+
     for entry in expanded(settings):
+        if "paths" in entry:
+            group = Group(entry)
+            groups.append(group)
+            for target, before in group.candidates:
+                keep({"path": target.path}, before)
+            continue
         target, wanted = target_of(entry), str(entry["value"])
         if entry.get("movable"):
             movable.add(target.name)
@@ -251,10 +301,10 @@ def apply(settings, record, check):
             absent.append(target.name)
         elif not same(wanted, before):
             changes.append((target, before, wanted))
-            if place_of(entry) not in known:
-                known.append(place_of(entry))
-                found.append(dict(place_of(entry), value=before))
-    if changes and not check:
+            keep(place_of(entry), before)
+    if check:
+        return changes + [change for group in groups for change in group.expected()], absent
+    if changes or any(group.missing for group in groups):
         write_record(record, found)
         for target, _, wanted in list(changes):
             try:
@@ -264,6 +314,8 @@ def apply(settings, record, check):
                     raise
                 changes = [change for change in changes if change[0] is not target]
                 absent.append(target.name)
+        for group in groups:
+            changes += group.put()
     return changes, absent
 
 

@@ -96,7 +96,10 @@ def test_provisioning_sets_and_installs_and_a_second_time_changes_nothing(
         record = json.loads(host.run("cat", "/var/lib/tiertune/found.json"))
         for entry in record["found"]:
             assert entry["value"] == found[host.name][entry["path"]]
-        assert {entry["path"] for entry in record["found"]} == set(now) - set(untouched)
+        # Of several blocks that may go, all are in the record before the kernel is asked.
+        kept = {entry["path"] for entry in record["found"]}
+        assert kept - {path for path in kept if "/memory/memory" in path} <= set(now) - set(untouched)
+        assert kept >= set(now) - set(untouched)
     records = [host.run("cat", "/var/lib/tiertune/found.json") for host in fleet.hosts]
     assert changes(played(fleet, inventory, "provision.yml", **LIMIT)) == {"alpha": 0, "beta": 0}
     assert [host.run("cat", "/var/lib/tiertune/found.json") for host in fleet.hosts] == records

@@ -31,9 +31,10 @@ def test_what_is_left_over_goes() -> None:
     assert surplus == 52 * GIB
     (pages,) = tiering.limit_settings(surplus, "hugepages", FACTS, "0")
     assert int(pages["value"]) * (2 << 20) == surplus
-    blocks = tiering.limit_settings(surplus, "blocks", FACTS, "0")
-    assert len(blocks) * (128 << 20) == surplus
-    assert blocks[-1]["path"].endswith("/memory511/state")
+    (blocks,) = tiering.limit_settings(surplus, "blocks", FACTS, "0")
+    assert blocks["count"] * (128 << 20) == surplus
+    assert blocks["paths"][0].endswith("/memory511/state")
+    assert len(blocks["paths"]) == 512
     assert tiering.memmap_argument(surplus, FACTS, "0") == f"memmap={52 * GIB:#x}${12 * GIB:#x}"
     assert tiering.limit_settings(surplus, "none", FACTS, "0") == []
 

@@ -114,6 +114,29 @@ def test_what_cannot_be_given_back_stays_in_the_record(host: Host) -> None:
     assert host.value("thp") == "madvise", "the others come back all the same"
 
 
+def test_some_of_several_are_those_that_the_kernel_lets_go(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = {"paths": [host.path(f"cpu{cpu}") for cpu in (2, 1, 0)], "count": 2, "value": "performance"}
+    write = settings.KernelFile.write
+
+    def stubborn(target: Any, value: str) -> None:
+        if target.path.endswith("cpu1"):
+            raise OSError(22, "Invalid argument")
+        write(target, value)
+
+    monkeypatch.setattr(settings.KernelFile, "write", stubborn)
+    assert [name for name, _, _ in host.apply(group, check=True)] == ["cpu2", "cpu1"]
+    assert [name for name, _, _ in host.apply(group)] == ["cpu2", "cpu0"]
+    assert host.apply(group) == []
+    with pytest.raises(settings.CannotSet, match=r"only 0 of 1 could be .*cpu1: cannot be set"):
+        host.apply({**group, "count": 3})
+    host.restore()
+    assert [host.value(f"cpu{cpu}") for cpu in range(3)] == ["powersave"] * 3
+    with pytest.raises(settings.CannotSet, match="4 files are to be performance, and there are 3"):
+        host.apply({**group, "count": 4})
+
+
 def test_absent_settings(host: Host) -> None:
     with pytest.raises(settings.CannotSet, match="nothing: this host has no such setting"):
         host.apply(host.entry("nothing", "1"))

@@ -40,7 +40,7 @@ def run(fleet: Fleet, folder: Path, line: str) -> str:
         env={**environment(), "ANSIBLE_CONFIG": str(ROOT / "playbooks/ansible.cfg"), **variables},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=400,
     )
     assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
     return done.stdout

@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,8 +73,10 @@ def command(parts: archive.Parts, initrd: Path, exchange: Path) -> list[str]:
     ]
 
 
-def boot(start: str, folder: Path, timeout_s: float) -> Boot:
+def boot(start: str, folder: Path, timeout_s: float, devices: Sequence[str] = ()) -> Boot:
     """Runs the shell script `start` in the guest, which may leave lines of JSON in `EXCHANGE/results`.
+
+    `devices` are further words for the emulator.
 
     A boot that breaks before the script begins, or by an oops (emulated kernels are known for early ones), is
     repeated, twice at most; a script that does not come to its end is not.
@@ -91,7 +94,9 @@ def boot(start: str, folder: Path, timeout_s: float) -> Boot:
         script.write_text(f"#!/bin/sh\n{start}")
         script.chmod(0o755)
         begin = time.monotonic()
-        console = _console(command(parts, initrd, exchange), parts, folder / f"console-{number}", timeout_s)
+        console = _console(
+            [*command(parts, initrd, exchange), *devices], parts, folder / f"console-{number}", timeout_s
+        )
         seconds = time.monotonic() - begin
         if BROKEN.search(console) is None:
             if END in console:
