@@ -105,7 +105,7 @@ def insert(folder: Path) -> None:
 def inserted(path: Path) -> bool:
     """Whether a kernel module is in; a machine without kmod has no insmod."""
     with path.open("rb") as file:
-        return ctypes.CDLL(None).syscall(FINIT_MODULE, file.fileno(), b"", 0) == 0
+        return bool(ctypes.CDLL(None).syscall(FINIT_MODULE, file.fileno(), b"", 0) == 0)
 
 
 def script(name: str) -> dict[str, Any]:
