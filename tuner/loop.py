@@ -263,7 +263,8 @@ def memory_of(plan: CampaignPlan, cell: PlannedCell, bench: Bench) -> list[Remem
     stored = journal.remembered(cell.key)
     if stored is None:
         contents = plan.document["cells"][cell.key]
-        source = nearest(journal.path.parents[1], journal.path, cell.scenario, contents, cell.system)
+        results, known = journal.path.parents[1], plan.rules.memory_from
+        source = nearest(results, journal.path, cell.scenario, contents, cell.system, known)
         name = f"{source.journal}: {source.cell}" if source else ""
         journal.remember(cell.key, name, [asdict(trial) for trial in source.trials] if source else [])
         stored = journal.remembered(cell.key)

@@ -64,7 +64,7 @@ def workload(folder: Path, program: str = PROGRAM, **changes: str) -> Workload:
     folder.mkdir(parents=True, exist_ok=True)
     for name, code in {"program": program, "tierd": TIERD}.items():
         place = folder / name
-        place.write_text(f"#!{sys.executable}\n{code}")
+        place.write_text(f"#!{sys.executable} -SE\n{code}")
         place.chmod(0o755)
     host = HOST.replace("program,", f"{folder / 'program'},")
     for old, new in changes.items():

@@ -13,6 +13,7 @@ import typer
 from tiertune.tuner.cli.failures import guarded, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
 from tiertune.tuner.cli.places import ELSEWHERE, Places, live_plan, places_of, running
+from tiertune.tuner.cli.then_host import live_campaign, tell_prediction
 
 if TYPE_CHECKING:
     from tiertune.tuner.campaign import Campaign
@@ -58,6 +59,16 @@ ByKernel = Annotated[
         help="With --here: this host's own kernel runs the system, instead of tierd; may be repeated.",
     ),
 ]
+ThenHost = Annotated[
+    int | None,
+    typer.Option(
+        "--then-host",
+        min=12,
+        metavar="TRIALS",
+        help="With --here or --hosts: search in simulation first, then live with so many trials, which begin"
+        " with what the simulator holds for best; say how well it foretold them.",
+    ),
+]
 MixedHosts = Annotated[bool, typer.Option("--mixed-hosts", help="Measure on hosts that differ all the same.")]
 
 
@@ -101,6 +112,7 @@ def tune(
     mixed_hosts: MixedHosts = False,
     here: Here = None,
     by_kernel: ByKernel = None,
+    then_host: ThenHost = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -115,20 +127,40 @@ def tune(
       tiertune tune campaigns/demo.yaml --results /tmp/results
       tiertune tune --workload redis.parquet --system hemem --trials 40
       tiertune tune campaigns/rack.yaml --hosts inventory.yml
-      tiertune tune campaigns/rack.yaml --here 0,2
+      tiertune tune campaigns/rack.yaml --here 0,2 --then-host 20
     """
     from tiertune.files import InputError
 
     if (campaign is None) == (workload is None):
         raise InputError("give a campaign or --workload, one of the two")
     places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [])
+    if then_host is not None and places.live is None:
+        raise InputError("--then-host needs --here or --hosts, which say where live trials run")
     if workload is not None:
         with _campaign_of(workload, machine, system or ["hemem"], ratio, trials) as made:
             source = str(made)
-            _tune(source, results, name, places, extend=extend, dry_run=dry_run, as_json=as_json)
+            _tune(
+                source,
+                results,
+                name,
+                places,
+                extend=extend,
+                dry_run=dry_run,
+                as_json=as_json,
+                then_host=then_host,
+            )
         return
     assert campaign is not None
-    _tune(campaign, results, name, places, extend=extend, dry_run=dry_run, as_json=as_json)
+    _tune(
+        campaign,
+        results,
+        name,
+        places,
+        extend=extend,
+        dry_run=dry_run,
+        as_json=as_json,
+        then_host=then_host,
+    )
 
 
 @contextmanager
@@ -202,6 +234,7 @@ def _tune(
     extend: bool,
     dry_run: bool,
     as_json: bool,
+    then_host: int | None = None,
 ) -> None:
     from tiertune.tuner.campaign import load_campaign
     from tiertune.tuner.plan import plan_of
@@ -209,24 +242,32 @@ def _tune(
     campaign = load_campaign(source)
     check_name(name)
     plan = plan_of(campaign, name)
-    if places.live is not None:
-        plan = live_plan(campaign, plan, places)
+    runs = [(campaign, plan, places)]
+    if then_host is not None:
+        simulated = Places(places.scheduler)
+        runs = [(campaign, plan, simulated), (*live_campaign(campaign, plan, then_host, places), places)]
+    elif places.live is not None:
+        runs = [(campaign, live_plan(campaign, plan, places), places)]
     if dry_run:
         from tiertune.tuner.cli.dry_run import describe, print_plan
 
-        described = describe(campaign, plan, results)
-        _print_json(described) if as_json else print_plan(described)
+        for campaign, plan, _ in runs:
+            described = describe(campaign, plan, results)
+            _print_json(described) if as_json else print_plan(described)
         return
-    try:
-        run_campaign(campaign, plan, results, extend, places)
-    except BaseException as error:
-        if not was_interrupted(error):
-            raise
-        where = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
-        raise KeyboardInterrupt(
-            f"stopped; nothing that was finished is lost: `tiertune resume {plan.name}{where}` goes on"
-        ) from None
-    _conclude(plan, results, as_json)
+    for campaign, plan, places in runs:
+        try:
+            run_campaign(campaign, plan, results, extend, places)
+        except BaseException as error:
+            if not was_interrupted(error):
+                raise
+            where = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
+            raise KeyboardInterrupt(
+                f"stopped; nothing that was finished is lost: `tiertune resume {plan.name}{where}` goes on"
+            ) from None
+        _conclude(plan, results, as_json)
+    if then_host is not None:
+        tell_prediction(runs[0][1].name, runs[1][1].name, results, quiet=as_json)
 
 
 def run_campaign(

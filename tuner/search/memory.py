@@ -35,12 +35,18 @@ class Source:
 
 
 def nearest(
-    results: Path, own: Path, scenario: Scenario, contents: Mapping[str, Any], system: str
+    results: Path,
+    own: Path,
+    scenario: Scenario,
+    contents: Mapping[str, Any],
+    system: str,
+    campaign: str | None = None,
 ) -> Source | None:
-    """The nearest source under `results`; `own` is the journal that asks and `contents` what its campaign's
-    document says of the cell. None where no campaign searched this space for this metric."""
+    """The nearest source under `results`, or in `campaign` there; `own` is the journal that asks and
+    `contents` what its campaign's document says of the cell. None where no campaign searched this space for
+    this metric."""
     found: list[Source] = []
-    for path in sorted(results.glob("*/journal.sqlite")):
+    for path in sorted(results.glob(f"{campaign or '*'}/journal.sqlite")):
         if path.resolve() == own.resolve():
             continue
         try:

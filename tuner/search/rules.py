@@ -14,12 +14,13 @@ Memory = Literal["off", "start", "gated"]
 @dataclass(frozen=True)
 class SearchRules:
     """`cap` ends a trial at this multiple of the best runtime so far; `short_runs` is the share of the
-    workload that new configs run first."""
+    workload that new configs run first; `memory_from` names the one campaign whose memory counts."""
 
     stop: StopRule | None = None
     race: bool = False
     cap: float | None = None
     memory: Memory = "off"
+    memory_from: str | None = None
     short_runs: float | None = None
     constraints: tuple[Constraint, ...] = ()
 
