@@ -25,7 +25,7 @@ TRIAL = Trial("toy", "cell", 0, SCENARIO, "toy", {}, 1)
 
 def rows(runtimes_s: dict[int, list[float]]) -> list[Row]:
     """Rows of configurations by a knob; that of 0 is the default."""
-    found = []
+    found: list[Row] = []
     for knob, runs in runtimes_s.items():
         origin: Origin = "default" if knob == 0 else "model"
         for runtime_s in runs:
