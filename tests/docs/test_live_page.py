@@ -15,8 +15,6 @@ PAGE = (ROOT / "docs/live.md").read_text()
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     blocks = re.findall(r"^```sh\n(.*?)^```", PAGE, re.M | re.S)
     lines = [line for block in blocks for line in block.splitlines()]
-        line for block in re.findall(r"^```sh\n(.*?)^```", PAGE, re.M | re.S) for line in block.splitlines()
-    ]
     assert lines
     (tmp_path / ".venv").symlink_to(ROOT / ".venv")
     for line in lines:
