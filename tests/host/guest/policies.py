@@ -29,18 +29,20 @@ class CapWatch(threading.Thread):
     def __init__(self, hotset: inside.Hotset) -> None:
         super().__init__(daemon=True)
         self.hotset = hotset
-        self.seen_bytes: list[int] = []
+        self.seen: list[tuple[float, int]] = []
         self.ended = threading.Event()
 
     def run(self) -> None:
         while not self.ended.wait(0.3):
-            self.seen_bytes.append(inside.bytes_in_fast(self.hotset.pids()))
+            self.seen.append((time.monotonic(), inside.bytes_in_fast(self.hotset.pids())))
 
-    def told(self) -> dict[str, int]:
-        """How often it looked, and the most that it saw."""
+    def told(self) -> dict[str, Any]:
+        """How often it looked, the most that it saw, and the last looks of all."""
         self.ended.set()
         self.join()
-        return {"looks": len(self.seen_bytes), "most_bytes": max(self.seen_bytes, default=0)}
+        looks = [[round(at_s, 2), seen_bytes] for at_s, seen_bytes in self.seen]
+        most_bytes = max((seen_bytes for _, seen_bytes in self.seen), default=0)
+        return {"looks": len(looks), "most_bytes": most_bytes, "last": looks[-40:]}
 
 
 def daemon(binaries: str, policy: str, folder: Path, plan: dict[str, Any]) -> tuple[str, ...]:
@@ -71,10 +73,10 @@ def managed(binaries: str, policy: str, plan: dict[str, Any]) -> dict[str, Any]:
         told[f"{name}_s"] = round(time.monotonic() - begin, 1)
     told["steps_s"] = {}
     for line in (f"grow {GROWN_BYTES}", "fork", "shrink", "reap"):
-        begin = time.monotonic()
+        told["steps_s"][line] = round(time.monotonic(), 2)
         hotset.tell(line)
-        told["steps_s"][line] = round(time.monotonic() - begin, 1)
         time.sleep(1)
+    inside.waited(lambda: hotset.hot_in_fast() >= ENOUGH, PATIENCE_S)
     told["after"] = hotset.hot_in_fast()
     hotset.tell(f"exit {EXIT_CODE}")
     told["code"] = hotset.process.wait(60)

@@ -1,4 +1,4 @@
-"""In the guest: a daemon that is killed, stopped, or in somebody's way; what becomes of the workload and of settings."""
+"""In the guest: a daemon that is killed, stopped, or in the way of somebody: the workload, and settings."""
 
 from __future__ import annotations
 

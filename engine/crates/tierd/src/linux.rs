@@ -11,6 +11,10 @@ use tiertune_host::{Area, launch, monotonic_ns, numa};
 
 use crate::kernel::{Kernel, Refusal};
 
+/// How long the status of a program that is ending is waited for: its memory has to be freed first.
+const LAST_LOOKS: u32 = 1000;
+const LAST_LOOK: Duration = Duration::from_millis(5);
+
 /// This host.
 #[derive(Debug)]
 pub struct Linux {
@@ -92,6 +96,16 @@ impl Kernel for Linux {
         let own = std::process::id() as i32;
         let mut found = follow::tree(own);
         found.retain(|process| process.pid != own);
+        if !found.iter().any(|process| process.pid == self.main) {
+            // It ended between the two looks; its status is there once the last of its threads is gone.
+            for _ in 0..LAST_LOOKS {
+                self.reap();
+                if self.status.is_some() {
+                    return Vec::new();
+                }
+                sleep(LAST_LOOK);
+            }
+        }
         found
     }
 
