@@ -6,6 +6,7 @@ about time.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -14,20 +15,24 @@ from typing import Any
 import pytest
 
 from tests.configs.corpus import ROOT
-from tests.host.guest import machine, sources
+from tests.host.guest import inside, machine, policies, sources
 
 pytestmark = pytest.mark.host
 
 # Debian's own, which is not where Python packages of the checkout are: scenarios need none.
 PYTHON = "/usr/bin/python3 -B -m"
+PLAN: dict[str, Any] = json.loads(policies.PLAN.read_text())
+# Those that a live host has to be able to run.
+POLICIES = ["alto+nbt", "colloid+hemem", "hemem", "memtis", "mru", "nbt", "pact", "tpp"]
 
 
 @pytest.fixture(scope="module")
 def programs() -> Path:
-    """The programs that scenarios run, built here."""
-    build = ["cargo", "build", "--quiet", "--release", "--locked", "--package", "tiertune-host", "--examples"]
-    subprocess.run(build, cwd=ROOT / "engine", check=True, timeout=1200)
-    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "engine/target")) / "release/examples"
+    """Where the programs that scenarios run are, built here."""
+    build = ["cargo", "build", "--quiet", "--release", "--locked", "--package"]
+    for wanted in (["tierd", "--bin", "tierd"], ["tiertune-host", "--examples"]):
+        subprocess.run([*build, *wanted], cwd=ROOT / "engine", check=True, timeout=1200)
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "engine/target")) / "release"
 
 
 def found(boot: machine.Boot, **wanted: str) -> dict[str, Any]:
@@ -39,9 +44,17 @@ def found(boot: machine.Boot, **wanted: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def watched(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> machine.Boot:
-    """A boot in which sources watch a process."""
-    start = f"cd {ROOT} && {PYTHON} tests.host.guest.sources {programs}\n"
-    return machine.boot(start, tmp_path_factory.mktemp("watched"), 240)
+    """A boot in which sources watch a process, daemons are killed, and the kernel's own systems run."""
+    scenarios = [f"sources {programs}/examples", f"safety {programs}", f"systems {programs}"]
+    steps = [f"cd {ROOT}", *(f"{PYTHON} tests.host.guest.{scenario}" for scenario in scenarios)]
+    return machine.boot(" && ".join(steps), tmp_path_factory.mktemp("watched"), 300)
+
+
+@pytest.fixture(scope="module")
+def managed(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> machine.Boot:
+    """A boot in which each policy manages a process."""
+    start = f"cd {ROOT} && {PYTHON} tests.host.guest.policies {programs}\n"
+    return machine.boot(start, tmp_path_factory.mktemp("managed"), 500)
 
 
 def shares(result: dict[str, Any]) -> tuple[float, float]:
@@ -54,7 +67,7 @@ def shares(result: dict[str, Any]) -> tuple[float, float]:
     return sum(buckets[first:last]) / (last - first), sum(far) / len(far)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("source", sorted(sources.SECONDS))
 def test_sources_find_the_hot_set(source: str, watched: machine.Boot) -> None:
     result = found(watched, scenario="source", source=source)
@@ -83,7 +96,92 @@ def test_sources_leave_settings_as_found(source: str, watched: machine.Boot) -> 
 
 @pytest.mark.parametrize("source", sorted(sources.SECONDS))
 def test_settings_come_back_after_kill_9(source: str, watched: machine.Boot) -> None:
-    result = found(watched, scenario="killed", source=source)
+    result = found(watched, scenario="source killed", source=source)
     assert result["left"], "it had changed nothing when it was killed"
     assert result["code"] == 0, result["said"]
     assert result["changed"] == {}
+
+
+def test_a_daemon_that_was_killed_leaves_the_workload_and_a_journal(watched: machine.Boot) -> None:
+    result = found(watched, scenario="killed")
+    assert result["outlived"]
+    # It had changed balancing's settings and set up monitors, all of which are undone by `tierd restore`.
+    assert "/proc/sys/kernel/numa_balancing" in result["left"]
+    assert result["monitors_left"]
+    assert result["restored"]["code"] == 0, result["restored"]
+    assert result["changed"] == {}
+
+
+def test_one_daemon_at_a_time(watched: machine.Boot) -> None:
+    second = found(watched, scenario="killed")["second"]
+    assert second["code"] == 3
+    assert "another tierd runs" in second["said"]
+
+
+def test_a_running_process_is_taken_over_and_let_go(watched: machine.Boot) -> None:
+    result = found(watched, scenario="attached")
+    assert result["moved"] >= policies.ENOUGH, result
+    assert result["code"] == 130, result["said"]
+    assert result["outlived"]
+    assert result["changed"] == {}
+
+
+@pytest.mark.parametrize("name", ["monitor", "balancing", "balancing for a policy without hint faults"])
+def test_what_somebody_else_uses_is_left_alone(name: str, watched: machine.Boot) -> None:
+    result = found(watched, scenario="others", name=name)
+    assert result["refused"]["code"] == 3, result["refused"]
+    assert "somebody" in result["refused"]["said"]
+    assert result["changed"] == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "counter"), [("balancing", "pgpromote_success"), ("damon", "pgmigrate_success")]
+)
+def test_systems_of_the_kernel_are_held_and_move_the_hot_set(
+    name: str, counter: str, watched: machine.Boot
+) -> None:
+    result = found(watched, scenario="system", name=name)
+    assert "broke" not in result, result["broke"]
+    assert result["moved"] >= policies.ENOUGH, result["said"]
+    assert result["code"] == 0, result["said"]
+    moved_bytes = result["report"]["counters"][counter] * inside.PAGE_BYTES
+    assert moved_bytes >= policies.ENOUGH * policies.HOT_BYTES
+    assert result["changed"] == {}
+    assert all(setting["problem"] is None for setting in result["report"]["settings"])
+
+
+def test_the_plan_has_the_policies_that_hosts_must_run() -> None:
+    assert sorted(PLAN) == POLICIES
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_policies_move_a_known_hot_set_and_follow_it(policy: str, managed: machine.Boot) -> None:
+    result = found(managed, scenario="policy", policy=policy)
+    assert "broke" not in result, result["broke"]
+    for moment in ("first", "second", "after"):
+        assert result[moment] >= policies.ENOUGH, (moment, result[moment], result["said"])
+    report = result["report"]
+    assert report["signals"]["sources"] == PLAN[policy]["sampler"].split(",")
+    # As much as was hot at first and then elsewhere was moved, whichever way.
+    assert report["migrations"]["promoted_bytes"] >= policies.HOT_BYTES
+    assert report["counts"]["samples"] + report["counts"]["hint_faults"] > 0
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_cap_is_kept_whatever_the_process_does(policy: str, managed: machine.Boot) -> None:
+    """By the kernel's page tables, at every look, while memory and a child come and go."""
+    result = found(managed, scenario="policy", policy=policy)
+    assert len(result["cap"]["looks"]) >= 10
+    assert result["cap"]["most_bytes"] <= policies.CAP_BYTES, (result["steps_s"], result["cap"])
+    assert result["report"]["counts"]["processes"] == 2
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_run_ends_with_the_program_and_leaves_the_host_as_found(policy: str, managed: machine.Boot) -> None:
+    result = found(managed, scenario="policy", policy=policy)
+    assert result["report"]["status"] == "workload-failed"
+    assert result["report"]["workload"]["exit_code"] == policies.EXIT_CODE
+    assert result["code"] == 4
+    assert result["changed"] == {}
+    assert all(setting["problem"] is None for setting in result["report"]["settings"])

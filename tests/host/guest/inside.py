@@ -63,8 +63,8 @@ def share_in_fast(pid: int, address: int, size_bytes: int) -> float:
     return nodes.count(FAST) / len(nodes)
 
 
-def slow_frames() -> int:
-    """The first page frame of the slow node, which lies behind the fast one."""
+def slow_frames() -> tuple[int, int]:
+    """The page frames of the slow node, which lies behind the fast one: first, and the one after the last."""
     node, frames = -1, 0
     for line in Path("/proc/zoneinfo").read_text().splitlines():
         words = line.split()
@@ -73,7 +73,7 @@ def slow_frames() -> int:
         elif words[0] == "present":
             frames = int(words[1])
         elif words[0] == "start_pfn:" and node == SLOW and frames:
-            return int(words[1])
+            return int(words[1]), int(words[1]) + frames
     raise OSError("the slow node has no memory")
 
 
@@ -101,7 +101,7 @@ def frames(pid: int) -> set[int]:
 
 def bytes_in_fast(pids: Iterable[int]) -> int:
     """What processes have in the fast node together; what they share counts once."""
-    border = slow_frames()
+    border, _ = slow_frames()
     together: set[int] = set().union(*(frames(pid) for pid in pids))
     return sum(frame < border for frame in together) * PAGE_BYTES
 

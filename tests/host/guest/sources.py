@@ -57,7 +57,7 @@ def main(programs: str) -> None:
             [f"{programs}/watch", "restore", "/run/journal"], capture_output=True, text=True
         )
         inside.emit(
-            scenario="killed",
+            scenario="source killed",
             source=source,
             left=sorted(left),
             code=restored.returncode,
