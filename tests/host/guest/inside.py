@@ -6,9 +6,11 @@ Runs on Debian's own Python, with nothing but its standard library.
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -144,6 +146,17 @@ def waited(true: Callable[[], bool], seconds: float, pause_s: float = 0.25) -> b
             return True
         time.sleep(pause_s)
     return true()
+
+
+@contextlib.contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """A process does nothing meanwhile, and has ended the system call that it was in."""
+    try:
+        os.kill(pid, signal.SIGSTOP)
+        waited(lambda: Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "TZ", 10, 0.01)
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 class Hotset:

@@ -24,7 +24,10 @@ ENOUGH = 0.9
 
 
 class CapWatch(threading.Thread):
-    """Asks the kernel how much of the processes is on the fast node, time and again."""
+    """Asks the kernel how much of the processes is on the fast node, time and again.
+
+    The daemon is stopped for the time of a look, which takes a while: what moves meanwhile would count twice.
+    """
 
     def __init__(self, hotset: inside.Hotset) -> None:
         super().__init__(daemon=True)
@@ -33,8 +36,9 @@ class CapWatch(threading.Thread):
         self.ended = threading.Event()
 
     def run(self) -> None:
-        while not self.ended.wait(0.3):
-            self.seen.append((time.monotonic(), inside.bytes_in_fast(self.hotset.pids())))
+        while not self.ended.wait(0.5):
+            with inside.stopped(self.hotset.process.pid):
+                self.seen.append((time.monotonic(), inside.bytes_in_fast(self.hotset.pids())))
 
     def told(self) -> dict[str, Any]:
         """The most that it saw, and each look: seconds, bytes."""
