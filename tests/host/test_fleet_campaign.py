@@ -6,6 +6,7 @@ import json
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from tests.host.fleet.campaign import tiertune, write_campaign
 from tests.host.fleet.fixture import fleet, inventory, tierload
 from tests.host.fleet.hosts import Fleet
-from tests.host.fleet.playing import played
+from tests.host.fleet.playing import environment, played
 
 pytestmark = pytest.mark.host
 
@@ -59,6 +60,23 @@ def running(fleet: Fleet) -> list[str]:
     return [command for host in fleet.hosts for command in host.commands() if "tierload" in command]
 
 
+def test_hosts_that_differ_are_refused_before_the_first_trial(
+    fleet: Fleet, inventory: Path, tmp_path: Path
+) -> None:
+    version = fleet.hosts[1].sys / "devices/virtual/dmi/id/bios_version"
+    usual = version.read_text()
+    version.write_text("F13\n")
+    words = ["--hosts", str(inventory), "--results", "results"]
+    output, _ = (
+        process := tiertune(fleet, tmp_path, "tune", str(write_campaign(tmp_path)), *words)
+    ).communicate()
+    version.write_text(usual)
+    assert process.returncode == 3, output
+    assert "firmware: F12 on alpha; F13 on beta" in output
+    assert "--mixed-hosts" in output
+    assert rows(tmp_path) == []
+
+
 def test_a_campaign_that_is_stopped_leaves_nothing_running_and_goes_on(
     fleet: Fleet, inventory: Path, tmp_path: Path
 ) -> None:
@@ -68,13 +86,25 @@ def test_a_campaign_that_is_stopped_leaves_nothing_running_and_goes_on(
     (planted / "hosts.yml").write_text(inventory.read_text())
     # The workload is given a password, and prints all that it is given.
     (planted / "group_vars").mkdir()
-    (planted / "group_vars" / "tier_hosts.yml").write_text(
-        f"trial_secrets: {{DATABASE_PASSWORD: {secret}}}\n"
-    )
+    vaulted = planted / "group_vars" / "tier_hosts.yml"
+    vaulted.write_text(f"trial_secrets: {{DATABASE_PASSWORD: {secret}}}\n")
+    key = tmp_path / "vault-key"
+    key.write_text("a key of this test\n")
+    vault = [
+        str(Path(sys.executable).with_name("ansible-vault")),
+        "encrypt",
+        "--vault-password-file",
+        str(key),
+    ]
+    subprocess.run([*vault, str(vaulted)], env=environment(), check=True, capture_output=True)
+    assert secret not in vaulted.read_text()
     campaign = write_campaign(tmp_path, mlflow=True, updates=2_000_000_000, talkative=True)
     words = ["--hosts", str(planted), "--results", "results"]
-    process = tiertune(fleet, tmp_path, "tune", str(campaign), *words, TRACKING_TOKEN=secret)
+    given = {"TRACKING_TOKEN": secret, "ANSIBLE_VAULT_PASSWORD_FILE": str(key)}
+    process = tiertune(fleet, tmp_path, "tune", str(campaign), *words, **given)
     wait_until(lambda: len(running(fleet)) >= 2, process, "both hosts run a trial")
+    shown = fleet.hosts[0].run("sh", "-c", "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'")
+    assert f"DATABASE_PASSWORD={secret}" in shown, "the workload has what it needs"
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130, output

@@ -104,6 +104,8 @@ class Fleet:
             "ansible_ssh_private_key_file": str(self.folder / "id"),
             "ansible_python_interpreter": "/usr/bin/python3",
             "ansible_ssh_common_args": f"-o UserKnownHostsFile={self.folder}/known {ACCEPT}",
+            # Another fleet has hosts of the same addresses, and sockets know nothing of networks.
+            "ansible_control_path": f"{self.folder}/to-%%h",
             **(extra or {}),
         }
         lines += ["  vars:", *(f"    {name}: {value}" for name, value in variables.items())]
