@@ -1,11 +1,14 @@
 //! Sampling a real process from outside: this test binary, started again with work to do.
 
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tiertune_host::{HostError, Options, PAGE_BYTES, Sample, Sampler, sample};
 
 const TASK: &str = "TIERTUNE_TEST_TASK";
+/// A file that is there once the task's memory is.
+const READY: &str = "TIERTUNE_TEST_READY";
 const PAGES: usize = 16 << 10;
 /// Hot pages of the task, in the middle of its memory.
 const HOT: std::ops::Range<usize> = 4096..6144;
@@ -19,6 +22,7 @@ fn task() {
         .iter_mut()
         .step_by(PAGE_BYTES as usize)
         .for_each(|byte| *byte = 1);
+    std::fs::write(std::env::var(READY).expect("a path"), "").expect("it can be written");
     let until = Instant::now() + Duration::from_secs(20);
     let mut sum = 0u64;
     while Instant::now() < until {
@@ -36,11 +40,18 @@ fn task() {
 
 fn start(kind: &str) -> Child {
     let this = std::env::current_exe().expect("a path");
+    static STARTED: AtomicU32 = AtomicU32::new(0);
+    let number = STARTED.fetch_add(1, Ordering::Relaxed);
+    let ready = std::env::temp_dir().join(format!("tiertune-sampling-{}-{number}", std::process::id()));
     let mut command = Command::new(this);
-    command.args(["--exact", "task"]).env(TASK, kind).stdout(Stdio::null());
-    let child = command.spawn().expect("it starts");
-    // Its memory is there when the sampling begins.
-    std::thread::sleep(Duration::from_millis(300));
+    command.args(["--exact", "task"]).env(TASK, kind).env(READY, &ready);
+    let child = command.stdout(Stdio::null()).spawn().expect("it starts");
+    let until = Instant::now() + Duration::from_secs(60);
+    while !ready.exists() {
+        assert!(Instant::now() < until, "the task does not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::fs::remove_file(&ready).expect("it is there");
     child
 }
 
@@ -100,7 +111,9 @@ fn finds_the_hot_part(kind: &str, sampler: Sampler) {
     );
     let resident: u64 = sample.resident.iter().map(|(_, start, end)| end - start).sum();
     assert!(resident >= PAGES as u64, "{resident} pages are there");
-    assert!(sample.windows.iter().map(|window| window.cpu_ns).sum::<u64>() > 500_000_000);
+    // Two seconds, on processors that other tests may use as well.
+    let cpu_ns: u64 = sample.windows.iter().map(|window| window.cpu_ns).sum();
+    assert!((100_000_000..2_500_000_000).contains(&cpu_ns), "{cpu_ns} ns");
     assert!((1..=16).contains(&sample.windows.len()));
     assert!(sample.looking_share < 0.3, "{}", sample.looking_share);
 }
