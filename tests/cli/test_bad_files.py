@@ -29,6 +29,8 @@ def arguments(kind: str, path: Path, folder: Path) -> list[str]:
         return ["reproduce", "--claims", str(path)]
     if kind == "sweep":
         return ["sweep", str(path)]
+    if kind == "suite":
+        return ["nightly", "run", str(path)]
     if kind == "machine":
         return ["run", "hemem", "--workload", str(workload), "--machine", str(path)]
     if kind == "workload":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import statistics
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.configs.corpus import ROOT
 from tests.live.test_host_backend import TIERD
 from tests.tuner.test_backends import TINY
 from tests.tuner.toy import SCENARIO
@@ -108,7 +110,14 @@ from tiertune.tuner.cli import main
 main()
 """
     command = [sys.executable, "-c", patch, "tune", "mine.yaml", "--here", "0,1", "--then-host", "12"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=250)
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
     assert done.returncode == 0, done.stderr
     told = json.loads((tmp_path / "results/mine-live/prediction.json").read_text())["cells"]
     assert len(told) == 1
