@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.small import WORKLOAD
 from tests.configs.corpus import ROOT
 from tests.live.test_host_backend import TIERD
-from tests.tuner.test_backends import TINY
 from tests.tuner.toy import SCENARIO
 from tiertune.tuner.journal import Row
 from tiertune.tuner.live.prediction import prediction
@@ -94,7 +94,7 @@ def test_the_command_searches_simulated_then_live(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     host = "host:\n  command: [PROGRAM]\n  footprint: 1GiB\n  metrics: {runtime_s: 'took ([\\d.]+) s'}\n"
-    (tmp_path / "tiny.yaml").write_text(TINY + host.replace("PROGRAM", str(tmp_path / "program")))
+    (tmp_path / "small.yaml").write_text(WORKLOAD + host.replace("PROGRAM", str(tmp_path / "program")))
     (tmp_path / "space.yaml").write_text(
         "name: threshold\nsystem: hemem\ndescription: one knob\n"
         "knobs:\n  read_hot_threshold: {min: 1, max: 30}\n"
@@ -132,7 +132,7 @@ name: mine
 description: a campaign for a test
 seed: 3
 scenarios:
-  - {workload: ./tiny.yaml, machine: skx-numa, ratio: "1:8", page_size: 2MiB}
+  - {workload: ./small.yaml, machine: skx-numa, ratio: "1:8", page_size: 2MiB}
 systems:
   - {system: hemem, space: ./space.yaml}
 budget: {trials: 14, initial: 14, random_share: 0.0}
