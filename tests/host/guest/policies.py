@@ -40,6 +40,11 @@ class CapWatch(threading.Thread):
             with inside.stopped(self.hotset.process.pid):
                 self.seen.append((time.monotonic(), inside.bytes_in_fast(self.hotset.pids())))
 
+    def look_again(self) -> None:
+        """Waits until it has looked twice more, however fast the rest goes."""
+        wanted = len(self.seen) + 2
+        inside.waited(lambda: len(self.seen) >= wanted, PATIENCE_S)
+
     def told(self) -> dict[str, Any]:
         """The most that it saw, and each look: seconds, bytes."""
         self.ended.set()
@@ -75,11 +80,13 @@ def managed(binaries: str, policy: str, plan: dict[str, Any]) -> dict[str, Any]:
         inside.waited(lambda: hotset.hot_in_fast() >= ENOUGH, PATIENCE_S)
         told[name] = hotset.hot_in_fast()
         told[f"{name}_s"] = round(time.monotonic() - begin, 1)
+        watch.look_again()
     told["steps_s"] = {}
     for line in (f"grow {GROWN_BYTES}", "fork", "shrink", "reap"):
         told["steps_s"][line] = round(time.monotonic(), 2)
         hotset.tell(line)
         time.sleep(1)
+        watch.look_again()
     inside.waited(lambda: hotset.hot_in_fast() >= ENOUGH, PATIENCE_S)
     told["after"] = hotset.hot_in_fast()
     hotset.tell(f"exit {EXIT_CODE}")
