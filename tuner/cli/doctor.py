@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -118,6 +117,8 @@ def _engine() -> Finding:
 
 
 def _packages() -> list[Finding]:
+    from importlib import metadata
+
     missing, present = [], []
     for package in PACKAGES:
         try:
