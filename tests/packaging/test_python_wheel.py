@@ -34,11 +34,22 @@ def test_every_file_of_a_linked_folder_is_inside(folder: str, contents: dict[str
     files = {
         f"tiertune/{path.relative_to(ROOT)}": path.read_bytes()
         for path in (ROOT / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith(".")
     }
     assert files, f"{folder}/ is empty"
     inside = {name: data for name, data in contents.items() if name.startswith(f"tiertune/{folder}/")}
     assert inside == files
+
+
+def test_programs_of_the_playbooks_can_be_executed(installed: Path) -> None:
+    for name in ("bin/ssh-bound", "roles/tiering_host/files/cxl-online.sh"):
+        assert os.access(installed / "tiertune/playbooks" / name, os.X_OK), name
+
+
+def test_the_tuner_finds_the_installed_playbooks(installed: Path) -> None:
+    script = "from tiertune.tuner.fleet.program import playbook; print(playbook('trial.yml'))"
+    result = run(installed, sys.executable, "-c", script)
+    assert result.stdout.strip() == str(installed / "tiertune/playbooks/trial.yml"), result.stderr
 
 
 def test_it_is_marked_as_typed_and_licensed(contents: dict[str, bytes]) -> None:

@@ -22,6 +22,10 @@ class EngineError(Exception):
     """The engine refused what it was given; the message is one sentence for the user."""
 
 
+class PolicyFailed(EngineError):
+    """A policy written in Python raised; the sentence says where, the cause is what it raised."""
+
+
 class SamplerUnfit(Exception):
     """This host, or the rights here, do not allow a process to be sampled; the sentence says what would."""
 
@@ -162,8 +166,10 @@ def _system(document: dict[str, Any]) -> SystemInfo:
 
 @cache
 def systems() -> tuple[SystemInfo, ...]:
-    """All listed systems, in the order of the registry: base systems, then the compositions of papers."""
-    return tuple(_system(document) for document in json.loads(_native().systems_json()))
+    """All listed systems, in the order of the registry: base systems, then the compositions of papers, then
+    policies that this process has registered."""
+    own = [] if not _registered else json.loads(_native().registered_json())
+    return tuple(_system(document) for document in [*json.loads(_native().systems_json()), *own])
 
 
 @cache
@@ -203,6 +209,84 @@ def kernels() -> tuple[KernelInfo, ...]:
         )
         for document in json.loads(_native().kernels_json())
     )
+
+
+_registered: dict[str, str] = {}
+"""Digest of the class behind each policy of this process, by its name."""
+
+
+def register(document: Mapping[str, Any], policy: type) -> None:
+    """Makes a class of `tiertune.policy` the system that `document` describes; `EngineError` says what is
+    wrong."""
+    try:
+        _native().register_policy(json.dumps(dict(document)), policy)
+    except ValueError as error:
+        raise EngineError(str(error)) from error
+    _registered[str(document["name"])] = class_digest(policy)
+    system.cache_clear()
+    systems.cache_clear()
+
+
+def unregister(name: str) -> bool:
+    """Takes a registered policy away; whether there was one."""
+    if name not in _registered:
+        return False
+    del _registered[name]
+    system.cache_clear()
+    systems.cache_clear()
+    return bool(_native().unregister_policy(name))
+
+
+def registered() -> dict[str, str]:
+    """Policies of this process by name, with a digest (hex) of the code that they are."""
+    return dict(_registered)
+
+
+def class_digest(policy: type) -> str:
+    """SHA-256 (hex) of the file of a class or, where it was typed in, of its code."""
+    import hashlib
+    import inspect
+    import marshal
+    from pathlib import Path
+
+    try:
+        found = Path(inspect.getfile(policy)).read_bytes()
+    except (TypeError, OSError):
+        codes = [f.__code__ for _, f in sorted(vars(policy).items()) if hasattr(f, "__code__")]
+        found = b"".join(marshal.dumps(code) for code in codes)
+    return hashlib.sha256(found).hexdigest()
+
+
+def promises() -> list[str]:
+    """The names of what every policy promises, the quickest to check first."""
+    return list(_native().promises())
+
+
+def check_promise(system: str, promise: str) -> str | None:
+    """Holds a system to a promise: what is wrong, or None. Takes from a moment to minutes for one in
+    Python."""
+    try:
+        wrong = _said(_native().check_promise, system, promise)
+    except ValueError as error:
+        raise EngineError(str(error)) from error
+    return None if wrong is None else str(wrong)
+
+
+def replay_script(system: str, script: str) -> str:
+    """A golden script with every output as it comes out now; `EngineError` where a command cannot be read."""
+    try:
+        return str(_said(_native().replay_script, system, script))
+    except ValueError as error:
+        raise EngineError(str(error)) from error
+
+
+def _said(call: Any, *arguments: Any) -> Any:
+    """What the engine says; what a policy in Python raised is an `EngineError` with it as the cause."""
+    failed = getattr(_native(), "PolicyFailed", ())
+    try:
+        return call(*arguments)
+    except failed as error:
+        raise PolicyFailed(str(error)) from error.__cause__
 
 
 def check_config(system: str, config: Mapping[str, object]) -> dict[str, Value]:
@@ -259,7 +343,7 @@ def run(workload: EngineWorkload, request: Mapping[str, Any]) -> dict[str, Any]:
     Releases the interpreter lock, so threads run side by side. Equal requests give equal results.
     """
     try:
-        return dict(json.loads(_native().run(workload._handle, json.dumps(request))))
+        return dict(json.loads(_said(_native().run, workload._handle, json.dumps(request))))
     except ValueError as error:
         raise EngineError(str(error)) from error
 
@@ -269,7 +353,7 @@ def run_many(
 ) -> list[dict[str, Any]]:
     """Many runs on ``threads`` threads, results in order; the same results for any ``threads``."""
     try:
-        texts = _native().run_many(workload._handle, [json.dumps(r) for r in requests], threads)
+        texts = _said(_native().run_many, workload._handle, [json.dumps(r) for r in requests], threads)
     except ValueError as error:
         raise EngineError(str(error)) from error
     return [dict(json.loads(text)) for text in texts]

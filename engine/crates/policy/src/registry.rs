@@ -204,6 +204,54 @@ impl Composed {
     }
 }
 
+/// What runs a policy has to know of its system: [`Composed`] for the systems of this registry, and a type of its
+/// own for policies that are no part of it.
+pub trait Tiering: Send + Sync {
+    /// Name in requests and errors.
+    fn name(&self) -> String;
+    /// What it learns accesses from; begins with `none` where it learns nothing.
+    fn signal(&self) -> String;
+    /// Page sizes, the usual one first.
+    fn page_bytes(&self) -> &[u64];
+    /// All knobs.
+    fn knobs(&self) -> Vec<Knob>;
+    /// Builds the policy.
+    ///
+    /// # Errors
+    /// Names an unknown knob or a bad value.
+    fn build(&self, config: &Config, topology: &Topology) -> Result<Box<dyn Policy>, KnobError>;
+
+    /// Every knob with its value.
+    ///
+    /// # Errors
+    /// Names an unknown knob or a bad value.
+    fn resolve(&self, config: &Config) -> Result<Config, KnobError> {
+        knob::resolve(&self.name(), &self.knobs(), config)
+    }
+}
+
+impl Tiering for Composed {
+    fn name(&self) -> String {
+        self.name()
+    }
+
+    fn signal(&self) -> String {
+        self.signal()
+    }
+
+    fn page_bytes(&self) -> &[u64] {
+        self.page_bytes()
+    }
+
+    fn knobs(&self) -> Vec<Knob> {
+        self.knobs()
+    }
+
+    fn build(&self, config: &Config, topology: &Topology) -> Result<Box<dyn Policy>, KnobError> {
+        self.build(config, topology)
+    }
+}
+
 impl Serialize for Composed {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("Composed", 6)?;

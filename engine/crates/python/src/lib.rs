@@ -15,6 +15,8 @@ use tiertune_sim::scenario::WorkloadModel;
 use tiertune_sim::{Request, Workload};
 
 mod huge_pages;
+mod lent;
+mod prototype;
 mod recording;
 mod sampling;
 
@@ -127,13 +129,17 @@ fn metrics_json() -> PyResult<String> {
 /// One system with its knobs, as JSON: also a composition that is not listed.
 #[pyfunction]
 fn system_json(name: &str) -> PyResult<String> {
+    if let Some(document) = prototype::described(name) {
+        return document.map_err(refused);
+    }
+    prototype::find(name)?;
     serde_json::to_string(&registry::find(name).map_err(refused)?).map_err(refused)
 }
 
 /// Checks a config; returns it with defaults filled in, as JSON.
 #[pyfunction]
 fn check_config(system: &str, config: &str) -> PyResult<String> {
-    let system = registry::find(system).map_err(refused)?;
+    let system = prototype::find(system)?;
     let config: Config = serde_json::from_str(config).map_err(refused)?;
     let resolved = system.resolve(&config).map_err(refused)?;
     serde_json::to_string(&resolved).map_err(refused)
@@ -143,10 +149,11 @@ fn check_config(system: &str, config: &str) -> PyResult<String> {
 #[pyfunction]
 fn run(py: Python<'_>, workload: &PyWorkload, request: &str) -> PyResult<String> {
     let request: Request = serde_json::from_str(request).map_err(refused)?;
+    let system = prototype::find(&request.system)?;
     py.detach(|| {
         let workload = workload.compiled(request.page_bytes)?;
-        let result = tiertune_sim::run(&workload, &request).map_err(refused)?;
-        serde_json::to_string(&result).map_err(refused)
+        let run = || tiertune_sim::run_system(&workload, &request, system.as_ref()).map_err(refused);
+        serde_json::to_string(&prototype::guarded(run)?).map_err(refused)
     })
 }
 
@@ -169,9 +176,14 @@ fn run_many(py: Python<'_>, workload: &PyWorkload, requests: Vec<String>, thread
     }
     py.detach(|| {
         let workload = workload.compiled(first.page_bytes)?;
-        tiertune_sim::run_many(&workload, &requests, threads)
+        let run = |request: &Request| {
+            let system = prototype::find(&request.system)?;
+            tiertune_sim::run_system(&workload, request, system.as_ref()).map_err(refused)
+        };
+        let results = prototype::guarded(|| Ok(tiertune_sim::run_each(&requests, threads, run)))?;
+        results
             .into_iter()
-            .map(|result| serde_json::to_string(&result.map_err(refused)?).map_err(refused))
+            .map(|result| serde_json::to_string(&result?).map_err(refused))
             .collect()
     })
 }
@@ -186,6 +198,7 @@ fn tiertune_engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(check_config, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(run_many, module)?)?;
+    prototype::register(module)?;
     recording::register(module)?;
     sampling::register(module)?;
     Ok(())

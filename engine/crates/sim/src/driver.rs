@@ -4,7 +4,6 @@ use serde::Serialize;
 use tiertune_policy::{
     AccessedBits, Context, CounterRng, Counters, Event, Extent, Fault, FaultKind, How, Migrated, Move, Nanos, Needs,
     Order, Outcome, Overheads, Page, Placement, Policy, Sample, SamplerRequest, TierCounters, Topology, Truth,
-    registry,
 };
 
 use crate::co_runner::CoRunners;
@@ -13,6 +12,7 @@ use crate::latency::{TierLatency, Traffic};
 use crate::memory::Memory;
 use crate::metrics::{Metrics, Stretch, Timeline, TimelineColumns};
 use crate::migration::{Copies, Copying, Migrator, Step};
+use crate::page_map::{PageMap, Recorder};
 use crate::scenario::{Mode, Noise, Request};
 use crate::timings::Timings;
 use crate::touches::Touches;
@@ -53,6 +53,9 @@ pub struct RunResult {
     pub gauges: std::collections::BTreeMap<String, f64>,
     /// The system's knobs as they applied, defaults filled in.
     pub config: tiertune_policy::Config,
+    /// Which pages were read and where they were, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_map: Option<PageMap>,
     /// Where the run's own time went, if that was asked for; the only part that is not reproducible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timings: Option<Timings>,
@@ -128,6 +131,8 @@ pub struct Driver<'w> {
     rng: CounterRng,
     wake: Option<Nanos>,
     timeline: Timeline,
+    /// Which pages are read, and where they are.
+    pub page_map: Recorder,
     /// When each phase began, phases of one name in a row as one.
     phases: Vec<PhaseStart>,
     moves: Vec<Move>,
@@ -142,12 +147,10 @@ pub struct Driver<'w> {
 }
 
 impl<'w> Driver<'w> {
-    /// Places the workload's first pages, as `policy` says.
+    /// Places the workload's first pages, as `policy` says. The request's config has every knob.
     pub fn new(workload: &'w Workload, request: &'w Request, policy: Box<dyn Policy>) -> Result<Self, RunError> {
         let topology = topology(workload, request);
-        let config = registry::find(&request.system)?
-            .resolve(&request.config)
-            .map_err(tiertune_policy::SystemError::from)?;
+        let config = request.config.clone();
         let key = noise_key(request, &config);
         let needs = policy.needs();
         let tiers = request.machine.tiers.len();
@@ -182,6 +185,7 @@ impl<'w> Driver<'w> {
             rng: CounterRng::new(key, &[domain::POLICY]),
             wake: None,
             timeline: Timeline::new(request.timeline_points),
+            page_map: Recorder::new(request.page_map.filter(|_| request.mode == Mode::Fast), workload),
             phases: Vec::new(),
             moves: Vec::new(),
             orders: Vec::new(),
@@ -571,6 +575,7 @@ impl<'w> Driver<'w> {
             timeline: self.timeline.columns(),
             phases: self.phases,
             config: self.config,
+            page_map: self.page_map.finish(),
             timings: None,
         };
         (result, self.policy)

@@ -10,6 +10,7 @@
 mod copies;
 mod counting;
 mod faults;
+mod heat;
 mod waits;
 
 use tiertune_policy::{CounterRng, Event, Fault, Nanos, PageMap, Policy, Sample};
@@ -33,7 +34,7 @@ use crate::workload::{LINE_BYTES, Object, Phase, Popularity, Stream, Workload};
 /// Longest slice when nothing samples or copies: only sweeps then change the rates.
 const QUIET_SLICE_NS: u64 = 50_000_000;
 
-/// Runs `workload` as `request` says.
+/// Runs `workload` as `request` says, whose config has every knob of the system that `policy` is.
 pub fn run(
     workload: &Workload,
     request: &Request,
@@ -498,6 +499,10 @@ impl<'w> Fast<'w> {
         self.driver.wake_if_due(until);
         self.stopwatch.lap(|t| &mut t.policy_s);
         self.driver.book(&mut stretch);
+        if self.driver.page_map.is_due(until) {
+            let heat = self.heat(phase, progress);
+            self.driver.page_map.take(until, &heat, &self.driver.memory);
+        }
     }
 
     /// Until something happens, at most `longest`.

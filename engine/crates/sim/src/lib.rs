@@ -17,6 +17,7 @@ pub mod memory;
 pub mod metrics;
 pub mod migration;
 pub mod operation;
+pub mod page_map;
 pub mod reference;
 pub mod replay;
 pub mod sampler;
@@ -31,7 +32,7 @@ pub mod workload;
 
 use co_runner::CoRunners;
 use rayon::prelude::*;
-use tiertune_policy::registry::{self, Composed};
+use tiertune_policy::registry::{self, Tiering};
 use tiertune_policy::{CounterRng, Policy, SystemError};
 
 pub use driver::RunResult;
@@ -40,11 +41,16 @@ use scenario::Contention;
 pub use scenario::{Mode, Request, WorkloadModel};
 pub use workload::Workload;
 
-/// Runs one request.
+/// Runs one request under the system of the registry that it names.
 pub fn run(workload: &Workload, request: &Request) -> Result<RunResult, RunError> {
+    run_system(workload, request, &registry::find(&request.system)?)
+}
+
+/// Runs one request under `system`, whatever the request calls it.
+pub fn run_system(workload: &Workload, request: &Request, system: &dyn Tiering) -> Result<RunResult, RunError> {
     check_machine(request)?;
-    let system = registry::find(&request.system)?;
-    check_page_size(&system, request)?;
+    check_page_size(system, request)?;
+    let request = &with_all_knobs(request, system)?;
     let topology = driver::topology(workload, request);
     let mut policy = system.build(&request.config, &topology).map_err(SystemError::from)?;
     let mut profiling_s = 0.0;
@@ -53,21 +59,39 @@ pub fn run(workload: &Workload, request: &Request) -> Result<RunResult, RunError
         let earlier = Request {
             seed: CounterRng::new(request.seed, &[driver::domain::REHEARSAL]).next_u64(),
             timeline_points: 0,
+            page_map: None,
             ..request.clone()
         };
-        let (result, rehearsed) = run_policy(workload, &earlier, rehearsal)?;
+        let (result, rehearsed) = run_mode(workload, &earlier, rehearsal)?;
         profiling_s = result.metrics.runtime_s;
         policy.learn(&rehearsed.save()).map_err(|error| RunError::Rehearsal {
             system: system.name(),
             problem: error.to_string(),
         })?;
     }
-    let (mut result, _) = run_policy(workload, request, policy)?;
+    let (mut result, _) = run_mode(workload, request, policy)?;
     result.metrics.profiling_s = profiling_s;
     Ok(result)
 }
 
-fn run_policy(
+/// Runs one request with `policy` in the place of the system that it names, and gives it back.
+pub fn run_policy(
+    workload: &Workload,
+    request: &Request,
+    policy: Box<dyn Policy>,
+) -> Result<(RunResult, Box<dyn Policy>), RunError> {
+    let system = registry::find(&request.system)?;
+    run_mode(workload, &with_all_knobs(request, &system)?, policy)
+}
+
+fn with_all_knobs(request: &Request, system: &dyn Tiering) -> Result<Request, RunError> {
+    Ok(Request {
+        config: system.resolve(&request.config).map_err(SystemError::from)?,
+        ..request.clone()
+    })
+}
+
+fn run_mode(
     workload: &Workload,
     request: &Request,
     policy: Box<dyn Policy>,
@@ -78,7 +102,7 @@ fn run_policy(
     }
 }
 
-fn check_page_size(system: &Composed, request: &Request) -> Result<(), RunError> {
+fn check_page_size(system: &dyn Tiering, request: &Request) -> Result<(), RunError> {
     if system.page_bytes().contains(&request.page_bytes) {
         return Ok(());
     }
@@ -92,11 +116,16 @@ fn check_page_size(system: &Composed, request: &Request) -> Result<(), RunError>
 
 /// Runs many requests on `threads` threads; the results do not depend on how many.
 pub fn run_many(workload: &Workload, requests: &[Request], threads: usize) -> Vec<Result<RunResult, RunError>> {
+    run_each(requests, threads, |request| run(workload, request))
+}
+
+/// What `run` makes of each request, on `threads` threads.
+pub fn run_each<T: Send>(requests: &[Request], threads: usize, run: impl Fn(&Request) -> T + Sync) -> Vec<T> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build();
     match pool {
-        Ok(pool) => pool.install(|| requests.par_iter().map(|r| run(workload, r)).collect()),
+        Ok(pool) => pool.install(|| requests.par_iter().map(&run).collect()),
         // Without threads to be had the work is still done.
-        Err(_) => requests.iter().map(|r| run(workload, r)).collect(),
+        Err(_) => requests.iter().map(&run).collect(),
     }
 }
 

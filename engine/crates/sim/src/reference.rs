@@ -28,7 +28,7 @@ const READS_PER_BATCH: f64 = 32.0;
 /// Reads by which the cache is filled before a run: enough for hot lines to be found and for cold ones to go.
 const FILLING_READS_PER_LINE: f64 = 8.0;
 
-/// Runs `workload` as `request` says.
+/// Runs `workload` as `request` says, whose config has every knob of the system that `policy` is.
 pub fn run(
     workload: &Workload,
     request: &Request,

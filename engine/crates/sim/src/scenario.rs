@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use tiertune_policy::Config;
 use tiertune_workload::AccessClass;
 
+use crate::page_map::PageMapRequest;
+
 /// One memory tier of a machine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -339,6 +341,9 @@ pub struct Request {
     /// Points of the returned time series; 0 for none.
     #[serde(default)]
     pub timeline_points: usize,
+    /// Page map to return (fast mode); none by default.
+    #[serde(default)]
+    pub page_map: Option<PageMapRequest>,
     /// Co-runners.
     #[serde(default)]
     pub contention: Vec<Contention>,

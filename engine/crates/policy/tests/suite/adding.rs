@@ -112,6 +112,7 @@ fn the_policies_of_the_readmes_are_added_by_a_file_and_a_line_each() {
         &engine.join("crates/policy/tests/suite/harness"),
         &policy.join("tests/harness"),
     );
+    copy(&engine.join("crates/contract"), &scratch.join("crates/contract"));
 
     let smallest = block(&read(&engine.join("../README.md")), "rust", "\"still\"");
     let readme = read(&engine.join("README.md"));
@@ -149,13 +150,14 @@ fn the_policies_of_the_readmes_are_added_by_a_file_and_a_line_each() {
         .split("[dev-dependencies]")
         .next()
         .expect("there is a part before it");
-    write(&policy.join("Cargo.toml"), without_tests);
+    let with_contract = format!("{without_tests}[dev-dependencies]\ntiertune-contract = {{ workspace = true }}\n");
+    write(&policy.join("Cargo.toml"), &with_contract);
     let workspace = read(&engine.join("Cargo.toml"));
     let members = workspace
         .lines()
         .find(|line| line.starts_with("members"))
         .expect("it has members");
-    let workspace = workspace.replace(members, "members = [\"crates/policy\"]");
+    let workspace = workspace.replace(members, "members = [\"crates/policy\", \"crates/contract\"]");
     write(&scratch.join("Cargo.toml"), &workspace);
     // The versions of here, which are at hand: nothing is to be fetched.
     fs::copy(engine.join("Cargo.lock"), scratch.join("Cargo.lock")).expect("the target folder can be written");

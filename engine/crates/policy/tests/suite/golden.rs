@@ -1,5 +1,5 @@
 //! Replays `engine/testdata/SYSTEM/*.txt` and compares; `UPDATE_GOLDEN=1` rewrites them instead,
-//! and the diff is what there is to review. `harness/script.rs` says what a script may contain.
+//! and the diff is what there is to review. `tiertune_contract::script` says what a script may contain.
 
 use std::path::{Path, PathBuf};
 

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use tiertune_policy::registry::PAGE_2M;
 use tiertune_policy::{Config, Context, Counters, Nanos, Needs, Policy};
 use tiertune_sim::scenario::Mode;
-use tiertune_sim::{fast, reference};
 
 /// Counters and the bits that hold a run's beginning back: caches are empty there.
 const WARM_NS: Nanos = 5_000_000;
@@ -39,10 +38,7 @@ fn counters(model: &Value, fast_bytes: u64, mode: Mode) -> Vec<(String, f64)> {
     request.mode = mode;
     let read = Arc::new(Mutex::new([Counters::default(), Counters::default()]));
     let policy = Box::new(Reads(read.clone()));
-    let run = match mode {
-        Mode::Fast => fast::run(&workload, &request, policy),
-        Mode::Reference => reference::run(&workload, &request, policy),
-    };
+    let run = tiertune_sim::run_policy(&workload, &request, policy);
     run.expect("a run");
     let [from, to] = read.lock().expect("one thread").clone();
     let mut named = Vec::new();

@@ -10,6 +10,7 @@ mod fidelity_pact;
 mod invariants;
 mod mechanics;
 mod oracle;
+mod page_map;
 mod shadows;
 mod support;
 mod uncertain;

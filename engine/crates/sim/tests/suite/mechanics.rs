@@ -12,7 +12,7 @@ use tiertune_policy::{
     Placement, Policy,
 };
 use tiertune_sim::scenario::{Mode, Request};
-use tiertune_sim::{RunResult, Workload, fast, reference};
+use tiertune_sim::{RunResult, Workload};
 
 const MODES: [Mode; 2] = [Mode::Fast, Mode::Reference];
 const PAGES: u32 = 4096;
@@ -31,10 +31,7 @@ fn uniform(threads: u32, ops: f64, stores_per_op: f64) -> Workload {
 fn run(workload: &Workload, mode: Mode, policy: impl Policy + 'static) -> RunResult {
     let mut request = base(workload);
     request.mode = mode;
-    let run = match mode {
-        Mode::Fast => fast::run(workload, &request, Box::new(policy)),
-        Mode::Reference => reference::run(workload, &request, Box::new(policy)),
-    };
+    let run = tiertune_sim::run_policy(workload, &request, Box::new(policy));
     run.expect("a run").0
 }
 
@@ -459,10 +456,7 @@ fn objects_come_and_go_with_phases() {
         request.machine.llc_bytes = if cached { 64 << 20 } else { 64 };
         request.mode = mode;
         let policy = Box::new(ComesAndGoes(seen.clone()));
-        let run = match mode {
-            Mode::Fast => fast::run(&workload, &request, policy),
-            Mode::Reference => reference::run(&workload, &request, policy),
-        };
+        let run = tiertune_sim::run_policy(&workload, &request, policy);
         let m = run.expect("a run").0.metrics;
         let seen = seen.lock().expect("one thread");
         // Fast memory has room for all of a and half of b; c takes the room that b has left.

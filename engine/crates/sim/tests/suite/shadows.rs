@@ -8,8 +8,8 @@ use tiertune_policy::registry::PAGE_4K;
 use tiertune_policy::{
     Config, Context, CopyMode, Extent, Migrated, MigrationMechanics, Move, Nanos, Outcome, Placement, Policy,
 };
+use tiertune_sim::RunResult;
 use tiertune_sim::scenario::Mode;
-use tiertune_sim::{RunResult, fast, reference};
 
 const PAGES: u64 = 1024;
 const SWAPPED: u32 = 100;
@@ -24,10 +24,7 @@ fn run(mode: Mode, policy: impl Policy + 'static) -> RunResult {
     let workload = compile(model, PAGE_4K);
     let mut request = request("notier", Config::new(), PAGE_4K, PAGES / 2 * PAGE_4K, 1);
     request.mode = mode;
-    let run = match mode {
-        Mode::Fast => fast::run(&workload, &request, Box::new(policy)),
-        Mode::Reference => reference::run(&workload, &request, Box::new(policy)),
-    };
+    let run = tiertune_sim::run_policy(&workload, &request, Box::new(policy));
     run.expect("a run").0
 }
 

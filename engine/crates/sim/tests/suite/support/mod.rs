@@ -43,6 +43,7 @@ pub fn request(system: &str, config: Config, page_bytes: u64, fast_bytes: u64, s
         mode: Mode::Fast,
         timeline_points: 0,
         contention: vec![],
+        page_map: None,
         timings: false,
         slice_ns: 1_000_000,
     }

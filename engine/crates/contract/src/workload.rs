@@ -1,10 +1,10 @@
 //! A workload that gives every policy something to do: a hot set larger than fast memory that
 //! moves, over a cold background, beside an allocation too small for some to manage.
 
-use tiertune_policy::registry::{self, PAGE_2M};
-use tiertune_policy::{Config, CounterRng, Event, Gauge, Nanos, Page, PageMap, Tier, Topology};
+use tiertune_policy::registry::{PAGE_2M, PAGE_4K, Tiering};
+use tiertune_policy::{Config, CounterRng, Event, Gauge, Nanos, Page, PageMap, Policy, Tier, Topology};
 
-use super::{Driver, Entry, MS};
+use crate::driver::{Driver, Entry, MS};
 
 const SMALL_PAGES: u32 = 64;
 const HOT_PAGES: u32 = 600;
@@ -46,9 +46,15 @@ pub fn topology(page_bytes: u64, tiers: usize) -> Topology {
     }
 }
 
+/// The policy; a config that does not fit ends the run.
+pub fn built(system: &dyn Tiering, config: &Config, topology: &Topology) -> Box<dyn Policy> {
+    let policy = system.build(config, topology);
+    policy.unwrap_or_else(|error| panic!("{}: {error}", system.name()))
+}
+
 /// Runs a workload on 4 KiB pages whose hot ones are few in each of many huge pages, beside pages that are in none:
 /// for systems that treat the two differently, which the machine above is too small for.
-pub fn run_scattered(system: &str, config: &Config) -> Observed {
+pub fn run_scattered(system: &dyn Tiering, config: &Config) -> Observed {
     const RUN: u32 = 512;
     const HOT_PER_RUN: u64 = 8;
     const BATCHES: u64 = 14_000;
@@ -56,11 +62,11 @@ pub fn run_scattered(system: &str, config: &Config) -> Observed {
     const SAMPLES_PER_BATCH: u64 = 600;
     let pages = 100 * RUN + 300;
     let topology = Topology {
-        page_bytes: registry::PAGE_4K,
+        page_bytes: PAGE_4K,
         pages,
         capacity_pages: vec![12 * RUN, pages],
     };
-    let policy = registry::build(system, config, &topology).unwrap_or_else(|error| panic!("{system}: {error}"));
+    let policy = built(system, config, &topology);
     let mut driver = Driver::new(policy, &topology);
     driver.alloc(0, pages);
     rehearse(&mut driver, &topology);
@@ -97,26 +103,29 @@ pub fn run_scattered(system: &str, config: &Config) -> Observed {
 /// Everything about a run that can be seen from outside.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
+    /// What happened, in order.
     pub log: Vec<Entry>,
+    /// What the policy reported at the end.
     pub gauges: Vec<Gauge>,
+    /// Samplers, mechanics, overheads and needs.
     pub declared: String,
     /// The tier of every page at the end: a system that never moves one still differs in this.
     pub tiers: Vec<Tier>,
 }
 
 /// Runs the workload.
-pub fn run(system: &str, config: &Config, page_bytes: u64, tiers: usize) -> Observed {
+pub fn run(system: &dyn Tiering, config: &Config, page_bytes: u64, tiers: usize) -> Observed {
     observe(system, config, page_bytes, tiers, &[])
 }
 
 /// Runs the workload; now and then the policy is saved and a new one takes up its state.
-pub fn run_with_restart(system: &str, config: &Config, page_bytes: u64, tiers: usize) -> Observed {
+pub fn run_with_restart(system: &dyn Tiering, config: &Config, page_bytes: u64, tiers: usize) -> Observed {
     observe(system, config, page_bytes, tiers, &RESTARTS)
 }
 
-fn observe(system: &str, config: &Config, page_bytes: u64, tiers: usize, restarts: &[u64]) -> Observed {
+fn observe(system: &dyn Tiering, config: &Config, page_bytes: u64, tiers: usize, restarts: &[u64]) -> Observed {
     let topology = topology(page_bytes, tiers);
-    let policy = registry::build(system, config, &topology).unwrap_or_else(|error| panic!("{system}: {error}"));
+    let policy = built(system, config, &topology);
     let mut driver = Driver::new(policy, &topology);
     know(&mut driver, 0..HOT_PAGES); // the future is known before it begins
     // Some of fast memory is free at the start, for policies that only fill what is free.
@@ -139,7 +148,7 @@ fn observe(system: &str, config: &Config, page_bytes: u64, tiers: usize, restart
     for batch in 0..BATCHES {
         driver.run_until(batch * batch_ns);
         if restarts.contains(&batch) {
-            let mut fresh = registry::build(system, config, &topology).expect("it was built before");
+            let mut fresh = built(system, config, &topology);
             fresh
                 .restore(&driver.policy.save())
                 .expect("it is the state of such a policy");

@@ -28,13 +28,14 @@
 
 use std::fmt::Write;
 
-use tiertune_policy::registry;
+use tiertune_policy::registry::{PAGE_2M, PAGE_4K, Tiering};
 use tiertune_policy::{Config, Event, FaultKind, How, Move, Nanos, Order, Outcome, Page, PageMap, Topology, Value};
 
-use super::{Driver, Entry, MS};
+use crate::driver::{Driver, Entry, MS};
+use crate::workload::built;
 
 /// The script with every output replaced by what happens now.
-pub fn replay(system: &str, script: &str) -> String {
+pub fn replay(system: &dyn Tiering, script: &str) -> String {
     let mut replayed = String::new();
     let mut driver = None;
     let mut lines = script.lines().peekable();
@@ -57,7 +58,7 @@ pub fn replay(system: &str, script: &str) -> String {
 }
 
 /// Carries out one command; `None` when it cannot be read.
-fn execute(system: &str, command: &str, driver: &mut Option<Driver>) -> Option<String> {
+fn execute(system: &dyn Tiering, command: &str, driver: &mut Option<Driver>) -> Option<String> {
     let words: Vec<&str> = command.split_whitespace().collect();
     if words[0] == "machine" {
         *driver = Some(machine(system, &words[1..])?);
@@ -199,7 +200,7 @@ fn execute(system: &str, command: &str, driver: &mut Option<Driver>) -> Option<S
     Some(output)
 }
 
-fn machine(system: &str, words: &[&str]) -> Option<Driver> {
+fn machine(system: &dyn Tiering, words: &[&str]) -> Option<Driver> {
     let mut topology = Topology {
         page_bytes: 0,
         pages: 0,
@@ -209,13 +210,7 @@ fn machine(system: &str, words: &[&str]) -> Option<Driver> {
     for word in words {
         let (key, value) = word.split_once('=')?;
         match key {
-            "page" => {
-                topology.page_bytes = if value == "2MiB" {
-                    registry::PAGE_2M
-                } else {
-                    registry::PAGE_4K
-                }
-            }
+            "page" => topology.page_bytes = if value == "2MiB" { PAGE_2M } else { PAGE_4K },
             "tiers" => {
                 topology.capacity_pages = value
                     .split(',')
@@ -226,7 +221,7 @@ fn machine(system: &str, words: &[&str]) -> Option<Driver> {
         }
     }
     topology.pages = topology.capacity_pages.iter().sum();
-    let policy = registry::build(system, &config, &topology).unwrap_or_else(|error| panic!("{error}"));
+    let policy = built(system, &config, &topology);
     Some(Driver::new(policy, &topology))
 }
 
