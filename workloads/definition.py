@@ -309,7 +309,7 @@ class Workload(Strict):
     @field_serializer("host")
     def _host_document(self, host: HostPart | None) -> dict[str, Any]:
         """Journals have had an empty mapping for `absent` since before there were hosts."""
-        return {} if host is None else host.model_dump(mode="json")
+        return {} if host is None else host.model_dump(mode="json", exclude_none=True)
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Streams say themselves how many threads run; each thread of gups has a hot element."""

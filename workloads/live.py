@@ -10,14 +10,42 @@ from typing import Literal
 from pydantic import Field
 
 from tiertune.document import Path as Place
-from tiertune.fields import Number, Size, Text
+from tiertune.fields import Integer, Number, Size, Text
 from tiertune.files import Strict
+from tiertune.units import format_size
 
 PLACEHOLDERS = ("threads", "seed")
+PROCESSORS = r"\d+(-\d+)?(,\d+(-\d+)?)*"
+HEADROOM_BYTES = 256 << 20
+"""What a container may have over the footprint and a twentieth of it: the daemon, the program itself."""
 
 
 class NoMetrics(ValueError):
     """The output is not what the workload's file says; a sentence."""
+
+
+class ContainerPart(Strict):
+    """What a container of the workload is made of and may have, where a campaign runs it in one."""
+
+    image: Text | None = Field(
+        default=None,
+        description="image by its digest, NAME@sha256:...; absent: one that is made here and holds tierload",
+    )
+    memory: Size | None = Field(
+        default=None, description="most memory; absent: the footprint, a twentieth of it and 256 MiB"
+    )
+    cpus: Number | None = Field(
+        default=None, gt=0, le=4096, description="most processor time, in processors; absent: all"
+    )
+    processors: Text | None = Field(
+        default=None, description="processors that it may run on, such as 0-7,16; absent: all"
+    )
+    pids: Integer = Field(default=4096, ge=16, le=2**22, description="most processes and threads")
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """Processors are a list of numbers and ranges."""
+        if self.processors is not None and not re.fullmatch(PROCESSORS, self.processors):
+            yield ("processors",), f"'{self.processors}' is no list of processors such as 0-7,16"
 
 
 class HostPart(Strict):
@@ -34,9 +62,26 @@ class HostPart(Strict):
     timeout_s: Number = Field(
         default=3600.0, gt=0, le=604_800, description="seconds after which a run is ended"
     )
+    container: ContainerPart | None = Field(
+        default=None, description="image and limits where it runs in a container; absent: our own image"
+    )
+
+    @property
+    def memory_bytes(self) -> int:
+        """Most memory of a container."""
+        given = self.container.memory if self.container is not None else None
+        return given if given is not None else self.footprint * 21 // 20 + HEADROOM_BYTES
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
-        """Placeholders are known, and expressions have one group."""
+        """Placeholders are known, expressions have one group, and a container holds the footprint."""
+        if self.memory_bytes < self.footprint:
+            yield (
+                ("container", "memory"),
+                (
+                    f"{format_size(self.memory_bytes)} is less than the footprint;"
+                    f" the smallest valid size is {format_size(self.footprint)}"
+                ),
+            )
         for number, word in enumerate(self.command):
             for name in re.findall(r"\{(\w*)\}", word):
                 if name not in PLACEHOLDERS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import tempfile
@@ -12,22 +11,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from tiertune.tuner.backend import Backend, HostUnfit, Notify
-from tiertune.tuner.host.state import HostState, read_state, told
-from tiertune.tuner.live import report
+from tiertune.tuner.host.state import HostState, read_state
 from tiertune.tuner.live.arrangement import reservation, settings
 from tiertune.tuner.live.fitness import Nodes, unfitness
-from tiertune.tuner.live.launch import (
-    FOLDER,
-    MOST_RAW,
-    REPORT,
-    Launch,
-    fast_bytes,
-    launch,
-    launch_held,
-    metrics_of,
-)
-from tiertune.tuner.live.scope import Ended, run_in_scope
-from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial
+from tiertune.tuner.live.launch import FOLDER, Launch, fast_bytes, launch, launch_held
+from tiertune.tuner.live.measurement import measured
+from tiertune.tuner.live.scope import run_in_scope
+from tiertune.tuner.trial import Config, Measurement, Scenario, Trial
 from tiertune.workloads.definition import Workload
 from tiertune.workloads.live import HostPart
 
@@ -88,21 +78,7 @@ class HostBackend(Backend):
             ended = run_in_scope(command, Path(folder), part.timeout_s)
             fetched = {name: _text(Path(folder, name)) for name in order.fetch}
             after, _ = self._look()
-        said = _said(ended, fetched)
-        told_of = report.parsed(fetched.get(REPORT, ""))
-        document = {
-            "output": ended.output[-MOST_RAW:],
-            "report": report.kept(told_of),
-            "host_state": told(before, after),
-        }
-        return Measurement(
-            Status.OK,
-            {**report.metrics(told_of), **metrics_of(trial, part, said)},
-            report.timeline(told_of, timeline_points) if timeline_points else {},
-            wall_s=ended.wall_s,
-            raw=json.dumps(document, sort_keys=True),
-            worker=before.host or None,
-        )
+        return measured(trial, part, ended, fetched, (before, after), timeline_points)
 
     def facts(self) -> dict[str, str]:
         """Those of the simulator, the nodes, and the settings of this host."""
@@ -156,17 +132,6 @@ def program_here(name: str) -> str:
         )
         raise HostUnfit(f"there is no program {name} here; {remedy}")
     return found
-
-
-def _said(ended: Ended, fetched: dict[str, str]) -> dict[str, object]:
-    return {
-        "returncode": ended.returncode,
-        "ended": "timeout" if ended.timed_out else "finished",
-        "output": ended.output,
-        "errors": ended.errors,
-        "wall_s": ended.wall_s,
-        "fetched": fetched,
-    }
 
 
 def _text(path: Path) -> str:

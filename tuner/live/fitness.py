@@ -38,13 +38,19 @@ class Unfitness:
 
 
 def unfitness(
-    state: HostState, nodes: Nodes, page_bytes: int, footprint_bytes: int, busy_share: float
+    state: HostState,
+    nodes: Nodes,
+    page_bytes: int,
+    footprint_bytes: int,
+    busy_share: float,
+    one_node: bool = False,
 ) -> list[Unfitness]:
     """All that is wrong with a host in this state, the gravest first; empty where trials may run.
 
-    `busy_share` is the share of all processors that was in use just now, 0 to 1.
+    `busy_share` is the share of all processors that was in use just now, 0 to 1. `one_node` says that both
+    tiers may be the same node, where nothing is moved between them.
     """
-    tiers = list(_tiers(state, nodes))
+    tiers = list(_tiers(state, nodes, one_node))
     # Of nodes that are wrong, their free memory says nothing more.
     memory = [] if tiers else _memory(state, nodes, footprint_bytes)
     return [*tiers, *memory, *_settings(state, page_bytes), *_others(state, busy_share)]
@@ -70,8 +76,8 @@ def _processors(node: Path) -> bool:
         return False
 
 
-def _tiers(state: HostState, nodes: Nodes) -> Iterator[Unfitness]:
-    if nodes.fast == nodes.slow:
+def _tiers(state: HostState, nodes: Nodes, one_node: bool) -> Iterator[Unfitness]:
+    if nodes.fast == nodes.slow and not one_node:
         yield Unfitness(
             "nodes", f"node {nodes.fast} cannot be both tiers", "name two memory nodes, such as --nodes 0,1"
         )
@@ -94,9 +100,10 @@ def _memory(state: HostState, nodes: Nodes, footprint_bytes: int) -> Iterator[Un
         for node in {nodes.fast, nodes.slow}
     )
     if free < HEADROOM * footprint_bytes:
+        where = "the two nodes" if nodes.fast != nodes.slow else f"node {nodes.fast}"
         yield Unfitness(
             "memory",
-            f"{free / GIB:.1f} GiB of the two nodes are free, the workload takes {footprint_bytes / GIB:.1f}",
+            f"{free / GIB:.1f} GiB of {where} are free, the workload takes {footprint_bytes / GIB:.1f}",
             "end what uses memory, drop the page cache (echo 1 > /proc/sys/vm/drop_caches), or take a smaller"
             " input",
         )

@@ -9,7 +9,7 @@ use tiertune_policy::nearest::nearest;
 use tiertune_policy::registry::{self, Composed};
 use tiertune_policy::{Config, Value};
 
-use crate::hold;
+use crate::{hold, limits};
 
 /// Where the lock, the journal of settings and the socket are.
 pub const STATE_FOLDER: &str = "/run/tiertune";
@@ -69,6 +69,8 @@ pub enum Asked {
     Run(Box<Plan>),
     /// Hold settings while a program runs.
     Hold(hold::Plan),
+    /// Say which limits a program has.
+    Limits(limits::Plan),
     /// What this host can do.
     Probe {
         /// As JSON.
@@ -253,6 +255,14 @@ pub fn command() -> Command {
         .arg(flag("kill-workload", "a signal that ends the daemon ends the workload, too"))
         .arg(state())
         .arg(program());
+    let limits = Command::new("limits")
+        .about("Writes which limits this process has (control group, nodes, rights), then becomes a program: for containers")
+        .arg(
+            option("report", "FILE", "where they are written, as JSON")
+                .required(true)
+                .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(program());
     let attach = managing(Command::new("attach").about("Manages the memory of a process that runs already"))
         .arg(
             option("pid", "PID", "the process")
@@ -272,6 +282,7 @@ pub fn command() -> Command {
         .subcommand(run)
         .subcommand(attach)
         .subcommand(hold)
+        .subcommand(limits)
         .subcommand(
             Command::new("probe")
                 .about("Says what this host can do, and what is missing")
@@ -461,6 +472,10 @@ pub fn asked(matches: &ArgMatches) -> Result<Asked, String> {
             json: matches.get_flag("json"),
             kill_workload: matches.get_flag("kill-workload"),
             state: state(matches),
+            command: words(matches),
+        })),
+        Some(("limits", matches)) => Ok(Asked::Limits(limits::Plan {
+            report: report(matches)?.unwrap_or_default(),
             command: words(matches),
         })),
         Some(("run", matches)) => {

@@ -10,6 +10,7 @@ pub mod driver;
 pub mod facts;
 pub mod hold;
 pub mod kernel;
+pub mod limits;
 pub mod linux;
 mod memory;
 pub mod metrics;

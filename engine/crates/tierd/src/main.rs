@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use tierd::command::{self, Asked, Plan};
 use tierd::facts;
 use tierd::hold;
+use tierd::limits;
 use tierd::metrics;
 use tierd::report::{Report, Status};
 use tierd::selfbench;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     match asked {
         Asked::Run(plan) => run(&plan),
         Asked::Hold(plan) => hold(&plan),
+        Asked::Limits(plan) => failed(&limits::run(&plan)),
         Asked::Probe { json } => probe(json),
         Asked::Restore { state, json } => match session::restore(&state) {
             Ok(restored) if json => document(&restored),

@@ -1,0 +1,52 @@
+"""What is stored of a live trial: metrics, timeline, what was said, and what the host was like."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tiertune.tuner.host.state import HostState, told
+from tiertune.tuner.live import report
+from tiertune.tuner.live.launch import MOST_RAW, REPORT, metrics_of
+from tiertune.tuner.live.scope import Ended
+from tiertune.tuner.trial import Measurement, Status, Trial
+from tiertune.workloads.live import HostPart
+
+
+def measured(
+    trial: Trial,
+    part: HostPart,
+    ended: Ended,
+    fetched: Mapping[str, str],
+    host: tuple[HostState, HostState],
+    timeline_points: int,
+    more: Mapping[str, Any] | None = None,
+) -> Measurement:
+    """The measurement of a command that ended so; `host` before and after, `more` to be stored beside them.
+
+    Raises as `metrics_of` does where it is none.
+    """
+    said = {
+        "returncode": ended.returncode,
+        "ended": "timeout" if ended.timed_out else "finished",
+        "output": ended.output,
+        "errors": ended.errors,
+        "wall_s": ended.wall_s,
+        "fetched": fetched,
+    }
+    told_of = report.parsed(fetched.get(REPORT, ""))
+    document = {
+        "output": ended.output[-MOST_RAW:],
+        "report": report.kept(told_of),
+        "host_state": told(*host),
+        **(more or {}),
+    }
+    return Measurement(
+        Status.OK,
+        {**report.metrics(told_of), **metrics_of(trial, part, said)},
+        report.timeline(told_of, timeline_points) if timeline_points else {},
+        wall_s=ended.wall_s,
+        raw=json.dumps(document, sort_keys=True),
+        worker=host[0].host or None,
+    )
