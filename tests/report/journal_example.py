@@ -23,7 +23,7 @@ VALIDATION_SEEDS = 5
 
 
 def document() -> dict[str, Any]:
-    """The part of a resolved campaign that reports read."""
+    """The part of a resolved campaign that reports and pages read."""
     return {
         "campaign": {
             "seed": 7,
@@ -39,7 +39,13 @@ def document() -> dict[str, Any]:
                     "metric": {"name": "runtime_s", "direction": "minimize"},
                 },
                 "machine": {"name": "nowhere"},
-                "space": {"knobs": {"read_hot_threshold": {}, "migration_period_ms": {}}},
+                "space": {
+                    "name": "two",
+                    "description": "Two knobs of HeMem",
+                    "system": "hemem",
+                    "knobs": {"read_hot_threshold": {}, "migration_period_ms": {}},
+                },
+                "default": DEFAULT,
             }
         },
     }

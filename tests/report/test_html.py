@@ -9,14 +9,16 @@ import re
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from tests.report.example import example_report
 from tests.report.journal_example import write_journal
 from tiertune.tuner.report.document import Report
+from tiertune.tuner.report.figure_files import write_figures
 from tiertune.tuner.report.files import write_report
-from tiertune.tuner.report.html import DRAWINGS, render_html
+from tiertune.tuner.report.html import DRAWINGS, cell_names, render_html
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "area", "base", "col", "embed", "source", "track", "wbr"}
 IDREFS = {"aria-labelledby", "aria-describedby", "for", "data-copies"}
@@ -139,7 +141,8 @@ def test_no_colour_is_drawn_that_a_dark_page_would_hide(made: tuple[Report, str]
 
 def test_a_report_without_validation_still_renders(tmp_path: Path) -> None:
     write_journal(tmp_path, until="search")
-    report, (html, json) = write_report(tmp_path)
+    report, (html, json, *configs) = write_report(tmp_path)
+    assert configs == []
     assert not report.complete
     text = html.read_text()
     Page(text)
@@ -157,4 +160,42 @@ def test_writing_leaves_no_parts_behind(tmp_path: Path) -> None:
         "journal.sqlite-shm",
         "report.html",
         "report.json",
+        "tuned",
     }
+    assert [path.suffix for path in (tmp_path / "tuned").iterdir()] == [".yaml"]
+
+
+def test_cells_are_called_by_no_more_than_tells_them_apart() -> None:
+    cell = example_report(1).cells[0]
+
+    def names(*changes: dict[str, object]) -> list[str]:
+        cells = [cell.model_copy(update={"id": f"{n}", **change}) for n, change in enumerate(changes)]
+        return list(cell_names(cells).values())
+
+    assert names({}) == ["hemem on bc-kron"]
+    assert names({"ratio": "1:8"}, {"ratio": "1:4"}) == ["hemem on bc-kron, 1:8", "hemem on bc-kron, 1:4"]
+    assert names({"id": "a"}, {"id": "a#2"}) == ["hemem on bc-kron", "hemem on bc-kron, search 2"]
+    assert names({"threads": 4}, {"system": "tpp"}) == ["hemem on bc-kron", "tpp on bc-kron"]
+    # Nothing that a reader knows tells them apart.
+    assert names({}, {}) == ["hemem on bc-kron, cell 1", "hemem on bc-kron, cell 2"]
+
+
+def test_figures_are_written_for_a_paper(tmp_path: Path) -> None:
+    report = example_report(1)
+    paths = write_figures(tmp_path / "new/figures", report)
+    assert len(paths) == 3 * len(DRAWINGS)
+    for path in paths:
+        data = path.read_bytes()
+        # What stands for a colour while a figure is drawn is nowhere left.
+        assert not re.search(rb"#0a0b0[1-7]|0\.0392156863\s+0\.0431372549|var\(", data), path
+        if path.suffix == ".svg":
+            tree = ElementTree.fromstring(data)
+            assert tree.tag == "{http://www.w3.org/2000/svg}svg"
+            assert "#0067a3" in data.decode()
+        if path.suffix == ".pdf":
+            assert data.startswith(b"%PDF-")
+            start = int(data[data.rindex(b"startxref") + 9 :].split()[0])
+            assert data[start:].startswith(b"xref"), "the places of its parts are still true"
+            assert b"0 0.4039215686 0.6392156863" in data
+    again = write_figures(tmp_path / "again", report)
+    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in paths]

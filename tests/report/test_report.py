@@ -9,11 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.report.example import example_report
 from tests.report.journal_example import KEY, SEARCH_TRIALS, VALIDATION_SEEDS, runtime_s, write_journal
 from tiertune import __version__
+from tiertune.adapters.registry import adapter_for
+from tiertune.tuner.cli.configs import read_config
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.report.data import build_report
 from tiertune.tuner.report.document import Report
+from tiertune.tuner.report.files import write_configs
 from tiertune.tuner.report.html import render_html
 from tiertune.tuner.report.text import render_json, render_markdown
 
@@ -152,3 +156,17 @@ def test_both_timelines_are_of_the_same_seed(report: Report) -> None:
     runs = report.cells[0].timelines
     assert [run.role for run in runs] == ["default", "tuned"]
     assert len({run.seed for run in runs}) == 1
+
+
+def test_the_winner_is_a_config_file_and_no_winner_is_none(tmp_path: Path) -> None:
+    report = example_report(2)
+    (tmp_path / "tuned").mkdir()
+    (tmp_path / "tuned/stale.yaml").write_text("read_hot_threshold: 3\n")
+    (written,) = write_configs(tmp_path, report)
+    assert list((tmp_path / "tuned").iterdir()) == [written]
+    text = written.read_text()
+    assert text.startswith(f"# {report.cells[0].verdict}\n# Campaign example: hemem for bc-kron on ")
+    assert "\nread_hot_threshold: 1  # default 8\n" in text
+    assert "\ncooling_threshold: 18\n" in text
+    given = read_config(adapter_for("hemem"), written, [])
+    assert given == {knob.name: knob.tuned for knob in report.cells[0].knobs}

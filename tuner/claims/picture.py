@@ -75,8 +75,21 @@ def draw(picture: Picture, series: Sequence[Series], name: str) -> str:
     shown = [one for one in series if any(value is not None for value in one.values)][:MOST_LINES]
     if not shown:
         return ""
-    label = picture.metric if picture.per is None else f"{picture.metric} / {picture.per}"
+    label = label_of(picture)
     return _lines(picture, shown, name, label) if picture.over else _bars(picture, shown, name, label)
+
+
+def label_of(picture: Picture) -> str:
+    """What the figures are, with their unit where the engine declares one: `fast latency (ns)`."""
+    from tiertune import engine
+    from tiertune.tuner.report.figures.comparison import metric_words
+
+    if picture.per is not None:
+        return f"{picture.metric} / {picture.per}"
+    if picture.metric == PERFORMANCE:
+        return "performance (1 = all-fast)"
+    units = {declared.name: declared.unit for declared in engine.metrics()}
+    return metric_words(picture.metric, units.get(picture.metric, ""))
 
 
 def _lines(picture: Picture, series: Sequence[Series], name: str, label: str) -> str:

@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tiertune.tuner.claims.definition import Claims
-from tiertune.tuner.claims.picture import draw, picture_of, series_of
+from tiertune.tuner.claims.definition import Claim, Claims
+from tiertune.tuner.claims.picture import draw, label_of, picture_of, series_of
 from tiertune.tuner.claims.verdict import Judged, Verdict
-from tiertune.tuner.report.environment import report_environment
+from tiertune.tuner.report.environment import Figure, report_environment
+from tiertune.tuner.report.plain import csv_text
 from tiertune.tuner.sweep.measured import Group
 
+LIMITS = (
+    "Real hardware: every number comes from the modelled machine; its file has the source of each figure.",
+    "Other seeds: figures are medians over the seeds of each claim's sweep, without an interval.",
+)
 GATES = ("must", "should", "report")
 MOST_CHARACTERS = 400
 """Of a claim's figures in Markdown; the other files have all."""
 
 
 class Entry(NamedTuple):
-    """A claim as the report shows it; `svg` is empty where there is nothing to draw."""
+    """A claim as the report shows it; without a figure where there is nothing to draw."""
 
     judged: Judged
-    svg: str
-    has_published: bool
+    figure: Figure | None
 
 
 def score(judged: Sequence[Judged]) -> dict[str, dict[str, int]]:
@@ -70,16 +74,64 @@ def _cut(text: str) -> str:
     return text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS].rsplit(";", 1)[0] + "; ..."
 
 
-def render_html(claims: Claims, judged: Sequence[Judged], groups: Mapping[str, Sequence[Group]]) -> str:
-    """The report as HTML; `groups` are the measured ones by id of the claim."""
+def render_html(
+    claims: Claims, judged: Sequence[Judged], groups: Mapping[str, Sequence[Group]], commands: Sequence[str]
+) -> str:
+    """The report as HTML; `groups` are the measured ones by id of the claim, `commands` make them again."""
+    entries = [
+        Entry(entry, _figure(entry.claim, groups.get(entry.claim.id, ()), f"claim-{number}"))
+        for number, entry in enumerate(judged, start=1)
+    ]
+    template = report_environment().get_template("claims.html.j2")
+    return template.render(
+        claims=claims,
+        entries=entries,
+        score=score(judged),
+        gates=GATES,
+        verdict=verdict_of(judged),
+        not_measured=[*(f"{e.claim.id}: {e.reason}" for e in judged if e.reason and _unchecked(e)), *LIMITS],
+        reproduce=commands,
+    )
+
+
+def verdict_of(judged: Sequence[Judged]) -> str:
+    """The sentence at the top."""
+    checked = [entry for entry in judged if not _unchecked(entry)]
+    met = sum(entry.verdict == Verdict.MET for entry in checked)
+    text = f"{met} of {len(checked)} claims that can be checked are met"
+    first = [entry for entry in checked if entry.claim.gate == GATES[0]]
+    if first:
+        text += f", {sum(entry.verdict == Verdict.MET for entry in first)} of {len(first)} that must be"
+    return text
+
+
+def _unchecked(entry: Judged) -> bool:
+    return entry.verdict == Verdict.NOT_CHECKABLE
+
+
+def _figure(claim: Claim, groups: Sequence[Group], name: str) -> Figure | None:
     from markupsafe import Markup
 
-    environment = report_environment()
-    entries = []
-    for number, entry in enumerate(judged, start=1):
-        picture = picture_of(entry.claim)
-        found = groups.get(entry.claim.id, ())
-        svg = draw(picture, series_of(picture, found), f"claim-{number}") if picture and found else ""
-        entries.append(Entry(entry, Markup(svg), bool(picture and picture.published)))
-    template = environment.get_template("claims.html.j2")
-    return template.render(claims=claims, entries=entries, score=score(judged), gates=GATES)
+    picture = picture_of(claim)
+    if picture is None or not groups:
+        return None
+    series = series_of(picture, groups)
+    svg = draw(picture, series, name)
+    if not svg:
+        return None
+    rows = [
+        [one.name, at, value, published]
+        for one in series
+        for at, value, published in zip(one.at, one.values, one.published, strict=True)
+    ]
+    metric = picture.metric if picture.per is None else f"{picture.metric} per {picture.per}"
+    head = [picture.by, picture.over or "at", metric, "published"]
+    caption = "Medians over seeds." + (" Hollow: as published." if picture.published else "")
+    return Figure(
+        name,
+        f"{claim.id}: {label_of(picture)}",
+        caption,
+        Markup(svg),
+        csv_text([head, *rows]),
+        f"{claim.id}.csv",
+    )

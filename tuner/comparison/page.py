@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tiertune.tuner.comparison.anytime import TIME, TRIALS
 from tiertune.tuner.comparison.document import Comparison, Span
 from tiertune.tuner.comparison.figures import anytime, ranks, scatter, slowdowns
 from tiertune.tuner.comparison.measured import Measured
-from tiertune.tuner.comparison.tables import csv_files
-from tiertune.tuner.report.environment import report_environment
+from tiertune.tuner.comparison.scores import DEFAULT, TUNED
+from tiertune.tuner.comparison.tables import csv_files, page_csv_files
+from tiertune.tuner.report.environment import Figure, report_environment
 from tiertune.tuner.report.files import write_whole
+from tiertune.tuner.report.plain import csv_address, json_text, plain
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 PAGE = "comparison.html"
 SCHEMA = 1
@@ -24,7 +29,7 @@ def write_comparison(folder: Path, found: Comparison, figures: Measured) -> list
     """Writes all files into the campaign's folder; the page comes first in what is returned."""
     texts = {
         PAGE: render_html(found),
-        "comparison.json": json.dumps(document(found), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+        "comparison.json": json_text(document(found)),
         **csv_files(found, figures),
     }
     for name, text in texts.items():
@@ -34,44 +39,96 @@ def write_comparison(folder: Path, found: Comparison, figures: Measured) -> list
 
 def document(found: Comparison) -> dict[str, Any]:
     """The comparison as plain data; what is not a number is null."""
-    plain: dict[str, Any] = _plain({"schema": SCHEMA, **asdict(found)})
-    return plain
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    made: dict[str, Any] = plain({"schema": SCHEMA, **asdict(found)})
+    return made
 
 
 def render_html(found: Comparison) -> str:
     """The page; equal comparisons give equal text."""
-    from markupsafe import Markup
-
     environment = report_environment()
     environment.filters.update(span=span, ratio=ratio, p=p_value, percent=percent)
-    drawn = {
-        "slowdowns": slowdowns(found, "slowdowns"),
-        "ranks": ranks(found, "ranks"),
-        "scatter": scatter(found, "scatter"),
-        "trials": anytime(found, TRIALS, "anytime-trials"),
-        "time": anytime(found, TIME, "anytime-time"),
-    }
+    tables = page_csv_files(found)
+    environment.globals["data"] = lambda name: _link(name, tables[name])
     entries = {(entry.scenario, entry.system): entry for entry in found.entries}
     at = {(pair.stage, pair.first, pair.second): pair for pair in found.pairs}
     return environment.get_template("comparison.html.j2").render(
         found=found,
-        figures={name: Markup(svg) for name, svg in drawn.items() if svg},
+        figures=_figures(found, tables),
         entries=entries,
         pairs=at,
         systems=[contender.name for contender in found.contenders],
         ranks={one.stage: one for one in found.ranks},
         bounds=[bound for bound in found.bounds if bound.at_low + bound.at_high],
+        not_measured=found.not_measured,
+        reproduce=found.reproduce,
     )
+
+
+def _figures(found: Comparison, tables: Mapping[str, str]) -> dict[str, list[Figure]]:
+    """Figures by the part of the page in which they stand."""
+    from markupsafe import Markup
+
+    made: dict[str, list[Figure]] = {"result": [], "ranks": [], "search": []}
+
+    def add(place: str, table: str, title: str, svg: str, caption: str) -> None:
+        file = f"comparison-{table}.csv"
+        if svg:
+            made[place].append(Figure(f"figure-{table}", title, caption, Markup(svg), tables[file], file))
+
+    setting = found.setting
+    p = {one.stage: p_value(one.p) for one in found.ranks}
+    add(
+        "result",
+        "systems",
+        "Slowdown at default and tuned",
+        slowdowns(found, "slowdowns"),
+        f"Bars are 95 % intervals over {setting.workloads} workloads without each workload's own level."
+        " Systems by mean rank when tuned.",
+    )
+    add(
+        "result",
+        "scenarios",
+        "Tuned against default, in each scenario",
+        scatter(found, "scatter"),
+        "Under the dashed line tuning gained. Better and worse are shown at 5 % after Holm's adjustment"
+        f" over all {len(found.entries)} points, and differ by 1 % or more.",
+    )
+    add(
+        "ranks",
+        "ranks",
+        "Mean ranks and critical differences",
+        ranks(found, "ranks"),
+        f"Mean rank over {max((one.blocks for one in found.ranks), default=0)} workloads, 1 is best; machines"
+        " that run the same workload count as one, as they are no independent evidence. Thick lines join"
+        " systems that are not told apart: closer than Nemenyi's critical difference at 5 %, or all of them"
+        f" where Friedman's test finds no difference (p at default {p.get(DEFAULT, '-')},"
+        f" tuned {p.get(TUNED, '-')}).",
+    )
+    add(
+        "search",
+        "anytime-trials",
+        "Best so far over trials",
+        anytime(found, TRIALS, "anytime-trials"),
+        f"Median and quartiles over {setting.searches} searches of the geometric mean over scenarios; grey:"
+        " the other systems; dashed: the system's default, validated. Single runs flatter the best of them,"
+        " so a curve may end below what validation found.",
+    )
+    add(
+        "search",
+        "anytime-time",
+        "Best so far over simulated time",
+        anytime(found, TIME, "anytime-time"),
+        "The same at equal simulated time: a system whose trials are slow gets fewer of them. Ends where the"
+        " quickest system has spent its trials.",
+    )
+    return made
+
+
+def _link(name: str, text: str) -> Markup:
+    from markupsafe import Markup
+
+    link = Markup('<a download="{0}" href="{1}">{0}</a>')
+    return link.format(name, csv_address(text))
 
 
 def span(value: Span | None, digits: int = 3) -> str:

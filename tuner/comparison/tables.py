@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any
@@ -11,10 +9,18 @@ from typing import Any
 from tiertune.tuner.comparison.anytime import TIME, TRIALS
 from tiertune.tuner.comparison.document import Comparison
 from tiertune.tuner.comparison.measured import Measured
+from tiertune.tuner.report.plain import csv_text
+
+RUNS = "comparison-runs.csv"
 
 
 def csv_files(found: Comparison, figures: Measured) -> dict[str, str]:
-    """Texts by file name; spans have a column for the value and each end."""
+    """Texts by file name, those of the page and every run; spans have a column for the value and each end."""
+    return {**page_csv_files(found), RUNS: _runs(figures)}
+
+
+def page_csv_files(found: Comparison) -> dict[str, str]:
+    """The data behind the figures and tables of the page, by file name."""
     return {
         "comparison-systems.csv": _records(found.contenders),
         "comparison-scenarios.csv": _records(found.entries),
@@ -32,7 +38,6 @@ def csv_files(found: Comparison, figures: Measured) -> dict[str, str]:
         "comparison-anytime-trials.csv": _curves(found, TRIALS),
         "comparison-anytime-time.csv": _curves(found, TIME),
         "comparison-bounds.csv": _records(found.bounds),
-        "comparison-runs.csv": _runs(figures),
         "comparison-checks.csv": _records(found.checks),
     }
 
@@ -85,8 +90,4 @@ def _flat(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rows(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows(rows)
-    return stream.getvalue()
+    return csv_text([head, *rows])

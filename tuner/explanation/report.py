@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tiertune.tuner.explanation.table import tables_of
+from tiertune.tuner.report.environment import Figure, report_environment
 from tiertune.tuner.report.files import write_whole
-from tiertune.tuner.transfer.table import csv_text
+from tiertune.tuner.report.plain import csv_text, json_text
 
 Data = dict[str, Any]
 FOLDER = "explain"
@@ -33,6 +32,7 @@ NOT_MEASURED = (
 
 _DRAWINGS = (
     (
+        "changes",
         "rollout",
         "Gain after each change",
         (
@@ -41,6 +41,7 @@ _DRAWINGS = (
         ),
     ),
     (
+        "changes",
         "importance",
         "Importance of knobs in the trials",
         (
@@ -49,6 +50,7 @@ _DRAWINGS = (
         ),
     ),
     (
+        "around",
         "slices",
         "One knob at a time, measured",
         (
@@ -58,6 +60,7 @@ _DRAWINGS = (
         ),
     ),
     (
+        "around",
         "pair",
         "Two knobs together, measured",
         (
@@ -66,18 +69,8 @@ _DRAWINGS = (
         ),
     ),
 )
-"""The function of `picture` that draws a figure, also the name of the table behind it; title and caption."""
-
-
-class Figure(NamedTuple):
-    """A figure with the data behind it as a `data:` address."""
-
-    place: str
-    name: str
-    title: str
-    caption: str
-    svg: Any
-    csv_address: str
+"""Where a figure stands; the function of `picture` that draws it, also the name of the table behind it;
+title and caption."""
 
 
 def folder_of(results: Path, campaign: str) -> Path:
@@ -112,48 +105,28 @@ def config_text(cell: Data) -> str:
     return "\n".join(lines) + "\n" + yaml.safe_dump(cell["way"]["config"], sort_keys=False, width=1000)
 
 
-def json_text(document: Data) -> str:
-    """The document as JSON; what is not known is null."""
-    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
 def render_html(document: Data) -> str:
     """The report as HTML text; equal documents give equal text."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-
     from tiertune.tuner.explanation.picture import step_name
-    from tiertune.tuner.report import numbers
 
-    environment = Environment(
-        loader=PackageLoader("tiertune.tuner.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(exact=numbers.exact, step_name=step_name)
-    shell = environment.from_string(
-        '<figure id="{{ f.name }}"><h3>{{ f.title }}</h3>{{ f.svg }}<figcaption>{{ f.caption }}'
-        ' <a class="download" download="{{ f.name }}.csv" href="{{ f.csv_address }}">Data as CSV</a>'
-        "</figcaption></figure>"
-    )
-    environment.globals["drawn"] = lambda figure: Markup(shell.render(f=figure))
+    environment = report_environment()
+    environment.filters["step_name"] = step_name
     figures = [_figures(cell) for cell in document["cells"]]
     return environment.get_template("explanation.html.j2").render(**document, figures=figures)
 
 
-def _figures(cell: Data) -> dict[str, Figure]:
+def _figures(cell: Data) -> dict[str, list[Figure]]:
+    """Figures by the part of the page in which they stand."""
     from markupsafe import Markup
 
     from tiertune.tuner.explanation import picture
 
     tables = tables_of(cell)
-    made = {}
-    for place, title, caption in _DRAWINGS:
-        name = f"c{cell['number']}-{place}"
-        svg = getattr(picture, place)(cell, name)
+    made: dict[str, list[Figure]] = {place: [] for place, *_ in _DRAWINGS}
+    for place, draw, title, caption in _DRAWINGS:
+        name = f"c{cell['number']}-{draw}"
+        svg = getattr(picture, draw)(cell, name)
         if svg:
-            address = "data:text/csv;base64," + base64.b64encode(csv_text(tables[place]).encode()).decode()
-            made[place] = Figure(place, name, title, caption, Markup(svg), address)
+            figure = Figure(name, title, caption, Markup(svg), csv_text(tables[draw]), f"{name}.csv")
+            made[place].append(figure)
     return made

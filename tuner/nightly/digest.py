@@ -15,6 +15,7 @@ from tiertune.tuner.nightly.detection import LONGEST, Reading
 from tiertune.tuner.nightly.history import Followed, History
 from tiertune.tuner.nightly.suite import Suite
 from tiertune.tuner.nightly.verdict import change_words
+from tiertune.tuner.report.plain import plain
 
 SCHEMA = 1
 
@@ -197,8 +198,8 @@ def build_digest(history: History, suite: Suite, night: str) -> Digest:
 
 def document(digest: Digest) -> dict[str, Any]:
     """The digest as plain data; what is not a number is null."""
-    plain: dict[str, Any] = _plain({"schema": SCHEMA, **asdict(digest)})
-    return plain
+    made: dict[str, Any] = plain({"schema": SCHEMA, **asdict(digest)})
+    return made
 
 
 def _alarm(
@@ -335,13 +336,3 @@ def _verdict(
     parts += [f"{len(improved)} improved"] if improved else []
     parts += [f"{len(not_measured)} not measured"] if not_measured else []
     return ", ".join(parts)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

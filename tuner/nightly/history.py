@@ -77,18 +77,29 @@ class Notice:
 class History:
     """The history in one file; a suite's lock makes sure that one process writes it.
 
-    Raises InputError where the file is no history, or newer than this program.
+    `writer=False` opens an existing one for reading, also while a night writes it. Raises InputError where
+    the file is no history, or newer than this program.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, writer: bool = True) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if writer:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        elif not path.is_file():
+            raise InputError(f"{path}: no such history; `tiertune nightly run SUITE` makes one")
         try:
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30.0)
+            # A reader makes no file where one has just gone.
+            place = f"{path.resolve().as_uri()}?mode={'rwc' if writer else 'rw'}"
+            self._db = sqlite3.connect(
+                place, isolation_level=None, check_same_thread=False, timeout=30.0, uri=True
+            )
             self._db.row_factory = sqlite3.Row
-            self._db.execute("pragma journal_mode = wal")
-            self._db.execute("pragma synchronous = full")
-            self._db.execute("pragma foreign_keys = on")
+            if writer:
+                self._db.execute("pragma journal_mode = wal")
+                self._db.execute("pragma synchronous = full")
+                self._db.execute("pragma foreign_keys = on")
+            else:
+                self._db.execute("pragma query_only = on")
             version = int(self._db.execute("pragma user_version").fetchone()[0])
         except sqlite3.DatabaseError as error:
             raise InputError(
@@ -98,6 +109,10 @@ class History:
             raise InputError(
                 f"{path}: history version {version}, this tiertune knows {VERSION}; update tiertune"
             )
+        if not writer:
+            if version < VERSION:
+                raise InputError(f"{path}: history version {version}; the next night brings it up to date")
+            return
         for number, step in enumerate(STEPS[version:], start=version + 1):
             with self._transaction():
                 for statement in step:

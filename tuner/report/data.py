@@ -43,8 +43,8 @@ def build_report(journal: Journal) -> Report:
     environments = journal.environments()
     live = claim.document["campaign"].get("live", ())
     cells = [
-        _cell(journal, claim, key, contents, environments)
-        for key, contents in claim.document["cells"].items()
+        report_cell(journal, claim, key, environments)
+        for key in claim.document["cells"]
         if journal.rows(key, "search", before=1)
     ]
     complete = len(cells) == len(claim.document["cells"]) and all(
@@ -102,25 +102,29 @@ def facts(environments: Sequence[Mapping[str, Any]], claim: Claim) -> list[Fact]
 
 def reproduction(claim: Claim, environments: Sequence[Mapping[str, Any]]) -> list[str]:
     """Commands that make this report again from nothing."""
+    target = "demo" if claim.name == "demo" else f"tune results/{claim.name}/campaign.yaml"
+    checkouts = [environment.get("git", {}) for environment in environments]
+    return [*checkout(checkouts), f".venv/bin/tiertune {target} --results results-again"]
+
+
+def checkout(checkouts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Commands that bring back the program of trials, by the commits that they ran at (`git_facts`)."""
     lines = []
-    commits = {str(environment.get("git", {}).get("commit", "")) for environment in environments} - {""}
+    commits = {str(facts.get("commit", "")) for facts in checkouts} - {""}
     if len(commits) == 1:
         lines.append(f"git checkout {commits.pop()}")
     elif commits:
         lines.append(f"# its trials ran at several commits: {', '.join(sorted(commits))}")
-    if any(environment.get("git", {}).get("modified") for environment in environments):
+    if any(facts.get("modified") for facts in checkouts):
         lines.append("# the checkout had uncommitted changes, which a commit does not hold")
-    target = "demo" if claim.name == "demo" else f"tune results/{claim.name}/campaign.yaml"
-    return [*lines, "make setup", f".venv/bin/tiertune {target} --results results-again"]
+    return [*lines, "make setup"]
 
 
-def _cell(
-    journal: Journal,
-    claim: Claim,
-    key: str,
-    contents: Mapping[str, Any],
-    environments: Mapping[int, Mapping[str, Any]],
+def report_cell(
+    journal: Journal, claim: Claim, key: str, environments: Mapping[int, Mapping[str, Any]]
 ) -> Cell:
+    """One cell, of which at least one trial has to be there."""
+    contents = claim.document["cells"][key]
     first = journal.rows(key, "search", before=1)[0]
     metric = contents["workload"]["metric"]
     notes = search_notes(journal, claim, key)

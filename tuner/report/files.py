@@ -1,4 +1,4 @@
-"""report.html and report.json of a results folder, written whole or not at all."""
+"""report.html, report.json and tuned configs of a results folder, each written whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from tiertune.tuner.report.document import Report
 from tiertune.tuner.report.robustness import read_robustness, with_robustness
 from tiertune.tuner.report.text import render_json
 
+TUNED = "tuned"
+"""The folder of tuned configs in a campaign's folder."""
+
 
 def write_report(folder: Path) -> tuple[Report, list[Path]]:
-    """Reads `folder/journal.sqlite` (also while a campaign writes it) and writes both files beside it."""
+    """Reads `folder/journal.sqlite` (also while a campaign writes it) and writes beside it what it says:
+    page, data, and a config for each cell that got better."""
     from tiertune.tuner.report.html import render_html
 
     with Journal(folder / "journal.sqlite", writer=False) as journal:
@@ -21,7 +25,23 @@ def write_report(folder: Path) -> tuple[Report, list[Path]]:
     texts = {folder / "report.html": render_html(report), folder / "report.json": render_json(report)}
     for path, text in texts.items():
         write_whole(path, text)
-    return report, list(texts)
+    return report, [*texts, *write_configs(folder, report)]
+
+
+def write_configs(folder: Path, report: Report) -> list[Path]:
+    """Writes them below `folder`; what an earlier report left there and is tuned no more goes."""
+    from tiertune.tuner.report.configs import config_files
+
+    texts = config_files(report)
+    home = folder / TUNED
+    for old in home.glob("*.yaml"):
+        if old.name not in texts:
+            old.unlink()
+    if texts:
+        home.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        write_whole(home / name, text)
+    return [home / name for name in texts]
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import csv
-import io
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,25 +9,16 @@ from markupsafe import Markup
 
 from tiertune.tuner.report import numbers
 from tiertune.tuner.report.document import Cell, Report
-from tiertune.tuner.report.environment import report_environment
+from tiertune.tuner.report.environment import Figure, report_environment
 from tiertune.tuner.report.figures.comparison import comparison, metric_words
 from tiertune.tuner.report.figures.convergence import convergence
 from tiertune.tuner.report.figures.cost import cost
 from tiertune.tuner.report.figures.timeline import timeline
-
-
-class Figure(NamedTuple):
-    """A figure with its caption and, as a `data:` address, the numbers behind it."""
-
-    name: str
-    title: str
-    caption: str
-    svg: Markup
-    csv_address: str
+from tiertune.tuner.report.plain import csv_text
 
 
 class Drawing(NamedTuple):
-    """How one figure of a cell is made."""
+    """How one figure of a cell is made; `rows` are the data behind it, heads first."""
 
     name: str
     title: str
@@ -43,16 +31,39 @@ def render_html(report: Report) -> str:
     """The report as HTML text; equal reports give equal text."""
     environment = report_environment()
     environment.filters.update(
-        number=numbers.number,
-        exact=numbers.exact,
-        csv_address=_csv_address,
         search_words=search_words,
         metric_words=lambda metric: metric_words(metric.name, metric.unit),
         metric_name=lambda metric: metric_words(metric.name, metric.unit).removesuffix(f" ({metric.unit})"),
     )
-    environment.globals.update(quantity=numbers.quantity, pair=numbers.pair, change=numbers.change)
-    figures = {cell.id: _figures(cell, f"c{index}") for index, cell in enumerate(report.cells, start=1)}
-    return environment.get_template("report.html.j2").render(report=report, figures=figures)
+    environment.globals.update(pair=numbers.pair, change=numbers.change)
+    figures = figures_of(report)
+    return environment.get_template("report.html.j2").render(
+        report=report,
+        names=cell_names(report.cells),
+        figures=figures,
+        measured_by={fact.value for fact in report.environment if fact.name == "backend engine"},
+        not_measured=report.not_measured,
+        reproduce=report.reproduce,
+    )
+
+
+def cell_names(cells: Sequence[Cell]) -> dict[str, str]:
+    """What each cell is called on the page, by its id: no longer than it takes to tell it from the others."""
+    ways: tuple[Callable[[Cell], str], ...] = (
+        lambda cell: search_words(cell.id),
+        lambda cell: f", {cell.machine}",
+        lambda cell: f", {cell.ratio}",
+        lambda cell: f", {cell.threads} threads",
+        lambda cell: f", {numbers.quantity(cell.page_bytes, 'bytes')} pages",
+    )
+    names = [f"{cell.system} on {cell.workload}" for cell in cells]
+    for way in ways:
+        longer = [name + way(cell) for name, cell in zip(names, cells, strict=True)]
+        if len(set(longer)) > len(set(names)):
+            names = longer
+    twice = {name for name in names if names.count(name) > 1}
+    names = [f"{name}, cell {n}" if name in twice else name for n, name in enumerate(names, start=1)]
+    return {cell.id: name for name, cell in zip(names, cells, strict=True)}
 
 
 def search_words(cell: str) -> str:
@@ -61,21 +72,20 @@ def search_words(cell: str) -> str:
     return f", search {number}" if "#" in cell and number.isdigit() else ""
 
 
-def _figures(cell: Cell, prefix: str) -> list[Figure]:
+def figures_of(report: Report) -> dict[str, list[Figure]]:
+    """All figures of a report, by the id of their cell."""
+    return {cell.id: _figures(report, cell, f"c{index}") for index, cell in enumerate(report.cells, start=1)}
+
+
+def _figures(report: Report, cell: Cell, prefix: str) -> list[Figure]:
     made = []
     for drawing in DRAWINGS:
         name = f"{prefix}-{drawing.name}"
         svg = drawing.draw(cell, name)
         if svg:
-            address = _csv_address(drawing.rows(cell))
-            made.append(Figure(name, drawing.title, drawing.caption(cell), Markup(svg), address))
+            text, file = csv_text(drawing.rows(cell)), f"{report.campaign}-{name}.csv"
+            made.append(Figure(name, drawing.title, drawing.caption(cell), Markup(svg), text, file))
     return made
-
-
-def _csv_address(rows: Iterable[Sequence[object]]) -> str:
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows(rows)
-    return "data:text/csv;base64," + base64.b64encode(stream.getvalue().encode()).decode()
 
 
 def _comparison_rows(cell: Cell) -> list[list[Any]]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from tiertune.tuner.report.environment import report_environment
+from tiertune.tuner.report.environment import Figure, report_environment
 from tiertune.tuner.report.files import write_whole
-from tiertune.tuner.transfer.table import csv_text, tables_of
+from tiertune.tuner.report.plain import csv_text, json_text
+from tiertune.tuner.transfer.table import tables_of
 
 Data = dict[str, Any]
 FOLDER = "transfer"
@@ -74,17 +73,6 @@ _DRAWINGS = (
 and its caption."""
 
 
-class Figure(NamedTuple):
-    """A figure where it stands in the report, with the data behind it as a `data:` address."""
-
-    place: str
-    name: str
-    title: str
-    caption: str
-    svg: Any
-    csv_address: str
-
-
 def folder_of(results: Path, campaigns: Sequence[str]) -> Path:
     """Where the test of these campaigns is written."""
     return results / "+".join(campaigns) / FOLDER
@@ -105,11 +93,6 @@ def write_files(folder: Path, document: Data) -> list[Path]:
     return [folder / name for name in texts]
 
 
-def json_text(document: Data) -> str:
-    """The document as JSON; not a number is null."""
-    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
 def along_rows(along: Data) -> list[list[object]]:
     """The points of a walk along an axis, heads first."""
     names = ("value", "ratio", "low", "high", "state", "reason")
@@ -119,42 +102,32 @@ def along_rows(along: Data) -> list[list[object]]:
 
 def render_html(document: Data) -> str:
     """The report as HTML text; equal documents give equal text."""
-    from markupsafe import Markup
-
-    from tiertune.tuner.report import numbers
-
-    environment = report_environment()
-    environment.filters["exact"] = numbers.exact
-    shell = environment.from_string(
-        '<figure id="{{ f.name }}"><h3>{{ f.title }}</h3>{{ f.svg }}<figcaption>{{ f.caption }}'
-        ' <a class="download" download="{{ f.name }}.csv" href="{{ f.csv_address }}">Data as CSV</a>'
-        "</figcaption></figure>"
-    )
-    environment.globals["drawn"] = lambda figure: Markup(shell.render(f=figure))
     figures = [_figures(study, f"s{number}") for number, study in enumerate(document["studies"], start=1)]
-    alongs = [_along_figures(along) for along in document["along"]]
-    template = environment.get_template("transfer.html.j2")
+    alongs = [[_along_figure(along)] for along in document["along"]]
+    template = report_environment().get_template("transfer.html.j2")
     return template.render(
         **{**document, "alongs": document["along"], "figures": figures, "along_figures": alongs}
     )
 
 
-def _figures(study: Data, prefix: str) -> list[Figure]:
+def _figures(study: Data, prefix: str) -> dict[str, list[Figure]]:
+    """Figures by the part of the page in which they stand."""
     from markupsafe import Markup
 
     from tiertune.tuner.transfer import picture
 
     tables = tables_of(study)
-    made = []
+    made: dict[str, list[Figure]] = {place: [] for place, *_ in _DRAWINGS}
     for place, name, title, draw, table, caption in _DRAWINGS:
-        svg = getattr(picture, draw)(study, f"{prefix}-{name}")
+        name = f"{prefix}-{name}"
+        svg = getattr(picture, draw)(study, name)
         if svg:
-            address = _address(csv_text(tables[table]))
-            made.append(Figure(place, f"{prefix}-{name}", title, caption, Markup(svg), address))
+            figure = Figure(name, title, caption, Markup(svg), csv_text(tables[table]), f"{table}.csv")
+            made[place].append(figure)
     return made
 
 
-def _along_figures(along: Data) -> list[Figure]:
+def _along_figure(along: Data) -> Figure:
     from markupsafe import Markup
 
     from tiertune.tuner.transfer.along_picture import walk
@@ -164,9 +137,7 @@ def _along_figures(along: Data) -> list[Figure]:
         "Each line is a config tuned at its hollow mark and run along the axis against the default there;"
         " bars are 95 % intervals over seeds. Where a line crosses the dashed one is a breakpoint."
     )
-    address = _address(csv_text(along_rows(along)))
-    return [Figure("along", name, f"Gain along {along['axis']}", caption, Markup(walk(along, name)), address)]
-
-
-def _address(text: str) -> str:
-    return "data:text/csv;base64," + base64.b64encode(text.encode()).decode()
+    text = csv_text(along_rows(along))
+    return Figure(
+        name, f"Gain along {along['axis']}", caption, Markup(walk(along, name)), text, f"{name}.csv"
+    )

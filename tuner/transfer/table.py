@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 Data = dict[str, Any]
@@ -24,13 +21,6 @@ def tables_of(study: Data) -> dict[str, Rows]:
         "left-out": _left_out(study),
         "configurations": _configurations(study),
     }
-
-
-def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Rows as CSV; what is not known is empty."""
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows(rows)
-    return stream.getvalue()
 
 
 def _contexts(study: Data) -> Rows:

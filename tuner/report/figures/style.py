@@ -1,7 +1,7 @@
 """One look for all figures, and matplotlib's SVG made fit for inlining.
 
 Colours are drawn as marker values and replaced by CSS variables: one figure serves light and dark pages and
-print. The palette (Okabe and Ito) keeps apart for colour-blind readers; shapes repeat what colours tell.
+print. The palette keeps apart for colour-blind readers; shapes repeat what colours tell.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib
@@ -18,21 +20,16 @@ matplotlib.use("Agg")
 
 from matplotlib import pyplot as plt
 
+from tiertune.tuner.report.palette import PALETTE, variable
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 WIDTH_IN = 5.6
-INK, MUTED, GRID, DEFAULT, TUNED, BAD, PAPER = (f"#0a0b{shade:02x}" for shade in range(1, 8))
-VARIABLES = {
-    INK: "var(--ink,#1b1f24)",
-    MUTED: "var(--muted,#59636e)",
-    GRID: "var(--grid,#d8dee4)",
-    DEFAULT: "var(--default,#b35900)",
-    TUNED: "var(--tuned,#0072b2)",
-    BAD: "var(--bad,#a3195b)",
-    PAPER: "var(--paper,#ffffff)",
-}
+INK, MUTED, GRID, DEFAULT, TUNED, BAD, PAPER = MARKED = tuple(f"#0a0b{shade:02x}" for shade in range(1, 8))
+NAMES = dict(zip(MARKED, ("ink", "muted", "grid", "default", "tuned", "bad", "paper"), strict=True))
+"""The colour of the palette that each marker value stands for."""
 
 SETTINGS: dict[str, Any] = {
     "svg.hashsalt": "tiertune",
@@ -93,11 +90,61 @@ def canvas(
             plt.close(figure)
 
 
+_PDFS: ContextVar[dict[str, bytes] | None] = ContextVar("pdfs", default=None)
+
+
+@contextmanager
+def keeping_pdfs() -> Iterator[dict[str, bytes]]:
+    """Meanwhile, each figure that becomes SVG is also kept as a PDF, by its name."""
+    kept: dict[str, bytes] = {}
+    token = _PDFS.set(kept)
+    try:
+        yield kept
+    finally:
+        _PDFS.reset(token)
+
+
+def _pdf(figure: Figure) -> bytes:
+    """`figure` as PDF with its fonts in it, in the colours of light paper; equal data give equal bytes."""
+    stream = io.BytesIO()
+    with plt.rc_context({"pdf.fonttype": 42, "pdf.compression": 0}):
+        figure.savefig(
+            stream, format="pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None}
+        )
+    pdf = stream.getvalue()
+    # Marker values become colours in place, filled up with spaces: a PDF tells its parts' places in bytes.
+    for marker, name in NAMES.items():
+        there = rb"\s+".join(re.escape(number) for number in _numbers(marker))
+        colour = b" ".join(_numbers(PALETTE[name].light))
+        pdf = re.sub(there, partial(_in_place, colour), pdf)
+    return pdf
+
+
+def _in_place(colour: bytes, found: re.Match[bytes]) -> bytes:
+    return colour.ljust(len(found[0]))
+
+
+def _numbers(colour: str) -> list[bytes]:
+    """The parts of `#rrggbb` as a PDF of matplotlib has them, none longer than one of a marker value."""
+    shades = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    return [f"{shade:.10f}".rstrip("0").rstrip(".").encode() for shade in shades]
+
+
+def standalone(svg: str) -> str:
+    """An inlined figure as a file of its own, in the colours of light paper."""
+    svg = re.sub(r"var\(--[a-z-]+,(#[0-9a-f]{6})\)", r"\1", svg)
+    names = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    return svg.replace("<svg ", f'<svg {names} font-family="DejaVu Sans, sans-serif" ', 1) + "\n"
+
+
 def to_svg(figure: Figure, name: str, title: str, description: str) -> str:
     """`figure` as an SVG element for inlining; ids start with `name`, colours are CSS variables.
 
     Deterministic: equal data give equal text.
     """
+    kept = _PDFS.get()
+    if kept is not None:
+        kept[name] = _pdf(figure)
     stream = io.StringIO()
     figure.savefig(stream, format="svg", metadata=NO_METADATA)
     svg = stream.getvalue()
@@ -106,12 +153,14 @@ def to_svg(figure: Figure, name: str, title: str, description: str) -> str:
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\s+xmlns(:xlink)?="[^"]*"', "", svg)
     svg = _own_ids(svg, name)
-    for marker, variable in VARIABLES.items():
-        svg = svg.replace(marker, variable)
+    for marker, colour in NAMES.items():
+        svg = svg.replace(marker, variable(colour))
     svg = re.sub(r"font: ([^;\"]*?)px [^;\"]*", r"font-size: \1px", svg)
-    opening = f'<svg class="figure" role="img" aria-labelledby="{name}-title {name}-desc" '
+    opening = f'<svg class="figure" role="img" aria-labelledby="{name}-title" aria-describedby="{name}-desc" '
     labels = f'<title id="{name}-title">{title}</title><desc id="{name}-desc">{description}</desc>'
     svg = re.sub(r"<svg[^>]*?(viewBox=\"[^\"]*\")[^>]*>", lambda m: f"{opening}{m[1]}>{labels}", svg, count=1)
+    # Title and description speak for the figure; ticks and labels without their places would only be noise.
+    svg = re.sub(r"<g>|<g (?!aria)", lambda m: m[0].replace("<g", '<g aria-hidden="true"', 1), svg, count=1)
     return re.sub(r"\n\s*", "\n", svg).strip()
 
 
