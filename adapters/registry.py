@@ -44,6 +44,8 @@ def adapter_for(system: str) -> Adapter:
     name = engine.system(system).name
     if "+" in name:
         return LayeredAdapter(name, adapter_for(name.rpartition("+")[2]))
+    if name in engine.registered():
+        return BaselineAdapter(name)
     if name not in ADAPTERS:
         raise AdapterError(f"system '{name}' has no adapter yet; add it to adapters/registry.py")
     return ADAPTERS[name](name)

@@ -49,7 +49,8 @@ class Journal:
     """One campaign's journal. Safe to use from several threads; one writing process at a time, held by a file
     lock.
 
-    `writer=False` opens an existing journal for reading, also while a campaign is writing it.
+    `writer=False` opens an existing journal for reading, also while a campaign is writing it, and one of any
+    older version.
     Raises JournalError where the file is missing, newer than this program, no journal, or locked by another
     process.
     """
@@ -61,7 +62,11 @@ class Journal:
         if not writer and not self.path.is_file():
             raise JournalError(f"{self.path}: no such journal; `tiertune tune CAMPAIGN` makes one")
         try:
-            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=30.0)
+            # A reader makes no file where one has just gone.
+            place = f"{self.path.resolve().as_uri()}?mode={'rwc' if writer else 'rw'}"
+            self._db = sqlite3.connect(
+                place, isolation_level=None, check_same_thread=False, timeout=30.0, uri=True
+            )
             self._open(writer)
         except sqlite3.DatabaseError as error:
             self._unlock()
@@ -87,10 +92,15 @@ class Journal:
             self._db.execute("pragma synchronous = full")  # a finished trial survives a power cut, too
             self._db.execute("pragma foreign_keys = on")
             journal_schema.migrate(self._db)
-        elif version < journal_schema.VERSION:
-            raise JournalError(
-                f"{self.path}: journal version {version}; `tiertune resume` brings it up to date"
-            )
+            return
+        if 0 < version < journal_schema.VERSION:
+            # Readers bring a copy up to date: the file is not theirs.
+            copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            self._db.backup(copy)
+            self._db.close()
+            self._db = copy
+            journal_schema.migrate(self._db)
+        self._db.execute("pragma query_only = on")
 
     def __enter__(self) -> Self:
         return self

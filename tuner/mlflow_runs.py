@@ -42,6 +42,7 @@ class MlflowRuns:
             run.data.tags["tiertune.key"]: (run.info.run_id, run.info.status)
             for run in self._search(f"tags.`tiertune.campaign` = '{self._claim.identity}'")
         }
+        self._best_sent: dict[str, int] = {}
         self._sweep()
         self.parent = self._run("campaign", self._claim.name, self._claim.created_at, self._parent_tags())
         self._client.update_run(self.parent, status="RUNNING")
@@ -53,6 +54,9 @@ class MlflowRuns:
         self._client.log_batch(
             self.parent, metrics=metrics_of(self._series(rows)), params=_params(self._summary())
         )
+        best = metrics_of(self._best())
+        for first in range(0, len(best), PAGE):
+            self._client.log_batch(self.parent, metrics=best[first : first + PAGE])
 
     def finish(self, complete: bool) -> None:
         """The verdicts as metrics and tags of the parent, and its end: FINISHED, or KILLED where it was cut
@@ -92,9 +96,8 @@ class MlflowRuns:
             "tiertune.not_finite": ", ".join(n for n, value in metrics.items() if not math.isfinite(value)),
             "tiertune.error": (row.error or "")[:VALUE_CHARACTERS],
         }
-        name = f"{trial.purpose} {trial.number:03d} {trial.origin}"
-        if len(self._plan.cells) > 1:
-            name = f"{trial.system} {trial.scenario.workload} {name}"
+        workload = Path(trial.scenario.workload).stem
+        name = f"{trial.system} · {workload} · {trial.scenario.ratio} · {trial.purpose} #{trial.number:03d}"
         run = self._run(trial.key, name, row.started_at, tags)
         finished = row.finished_at or row.started_at
         values = [(n, value, finished, 0) for n, value in metrics.items()]
@@ -132,6 +135,26 @@ class MlflowRuns:
                 series.append(
                     (f"search/{name}", row.metrics[metric], row.finished_at or "", row.trial.number)
                 )
+        return series
+
+    def _best(self) -> list[tuple[str, float, str, int]]:
+        """The best so far over the trials of each search, as far as all earlier trials have ended: what comes
+        later changes nothing of it, so that it may be sent again."""
+        series = []
+        for cell in self._plan.cells:
+            first = self._best_sent.get(cell.key, 0)
+            name = cell.objective.metric
+            name = name if len(self._plan.cells) == 1 else f"{_name(cell.key)}/{name}"
+            best, ended = math.inf, ""
+            for number, row in enumerate(self._journal.rows(cell.key, "search")):
+                if row.trial.number != number or not row.status.finished:
+                    break
+                if row.cost is not None and row.trial.fidelity == 1.0:
+                    best = min(best, row.cost)
+                ended = max(ended, row.finished_at or "")
+                if number >= first and math.isfinite(best):
+                    series.append((f"search-best/{name}", cell.objective.value(best), ended, number))
+                self._best_sent[cell.key] = number + 1
         return series
 
     def _summary(self) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class CampaignPlan:
 def plan_of(campaign: Campaign, name: str | None = None) -> CampaignPlan:
     """The plan of a loaded campaign, under another `name` where one is given (its own results folder and
     journal)."""
-    from tiertune.engine import check_config
+    from tiertune.engine import check_config, registered
 
     cells = []
     contents: dict[str, Any] = {}
@@ -103,6 +103,9 @@ def plan_of(campaign: Campaign, name: str | None = None) -> CampaignPlan:
             "space": cell.space.model_dump(mode="json"),
             "default": default,
         }
+        if cell.system in registered():
+            # A policy written in Python has no version: its code is what the trials are of.
+            contents[cell.key]["code"] = registered()[cell.system]
     decisive = _decisive(campaign)
     return CampaignPlan(
         name=name or campaign.name,

@@ -88,6 +88,16 @@ class SimBackend(Backend):
         timeline = dict(result["timeline"]) if timeline_points else {}
         return Measurement(Status.OK, dict(result["metrics"]), timeline, raw=raw)
 
+    def page_map(self, trial: Trial, bins: int, moments: int) -> dict[str, Any]:
+        """The trial run again, to see which pages are read and which are in fast memory.
+
+        `pages` in each bin, `objects` with their first bin, `time_s` of up to `moments` moments, and by
+        moment and bin `reads_per_s` and `fast_share`. Raises EngineError where the engine is too old for it.
+        """
+        bed = self._bed_of(trial)
+        asked = {**self.request(trial, bed, 0), "page_map": {"bins": bins, "moments": moments}}
+        return dict(engine.run(bed.workload, asked)["page_map"])
+
     def _bed_of(self, trial: Trial) -> _Bed:
         if trial.fidelity == 1.0:
             return self._beds[trial.scenario.key]

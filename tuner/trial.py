@@ -37,6 +37,23 @@ class Status(StrEnum):
         """Whether the trial is never run again: an interrupted one is, with the same proposal."""
         return self not in (Status.RUNNING, Status.INTERRUPTED)
 
+    @property
+    def meaning(self) -> str:
+        """One sentence for people."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Status.RUNNING: "It runs, or its campaign was killed while it did: `tiertune resume` runs it again.",
+    Status.OK: "It ran to its end and was measured.",
+    Status.CRASHED: "The run itself failed; `error` has what it said.",
+    Status.TIMEOUT: "It passed the runtime at which it was ended; it is known to be slower than that.",
+    Status.INVALID_CONFIG: "The system does not take the configuration; `error` names knob and value.",
+    Status.HOST_UNFIT: "The place to run was not in order, which is no fault of the configuration.",
+    Status.INTERRUPTED: "It was stopped on purpose: `tiertune resume` runs the same proposal again.",
+    Status.NO_METRIC: "It ended, but the objective's metric is missing, not finite or not above 0.",
+}
+
 
 @dataclass(frozen=True)
 class Contention:

@@ -42,7 +42,9 @@ def test_a_campaign_leaves_journal_campaign_and_report(tuned: Path) -> None:
     left = {
         path.name for path in (tuned / "results" / "small").iterdir() if not path.name.startswith("journal.")
     }
-    assert left == {"campaign.yaml", "report.html", "report.json"}
+    (cell,) = json.loads((tuned / "results/small/report.json").read_text())["cells"]
+    better = cell["outcome"] == "improved"
+    assert left == {"campaign.yaml", "report.html", "report.json"} | ({"tuned"} if better else set())
     assert len(rows(tuned)) == TRIALS
     assert {status for _, _, status, _ in rows(tuned)} == {"ok"}
 
@@ -176,16 +178,15 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(tmp_path: Path) -> None:
 
 
 def test_mlflow_pages_have_a_command(tmp_path: Path) -> None:
-    nothing = tiertune("ui", "--results", tmp_path)
+    nothing = tiertune("ui", "--mlflow", "--results", tmp_path)
     assert nothing.exit_code == 2
     (tmp_path / "mlflow.sqlite").touch()
-    hint = tiertune("ui", "--results", tmp_path, "--port", "5055")
+    hint = tiertune("ui", "--mlflow", "--results", tmp_path, "--port", "5055")
     assert hint.exit_code == 0
     assert "--host 127.0.0.1 --port 5055" in hint.stdout
     assert f"sqlite:///{tmp_path / 'mlflow.sqlite'}" in hint.stdout
-    assert (
-        json.loads(tiertune("ui", "--results", tmp_path, "--json").stdout)["url"] == "http://127.0.0.1:5000"
-    )
+    said = tiertune("ui", "--mlflow", "--results", tmp_path, "--json").stdout
+    assert json.loads(said)["url"] == "http://127.0.0.1:5000"
 
 
 def test_a_results_folder_that_is_a_file_is_refused_in_words(tmp_path: Path) -> None:

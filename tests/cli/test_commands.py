@@ -9,30 +9,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from tests.cli.small import WORKLOAD, tiertune, write_small
 from tiertune import __version__, engine
-from tiertune.tuner.cli.evaluate import parse_seeds
+from tiertune.tuner.api.evaluation import parse_seeds
+from tiertune.tuner.cli.app import app
 from tiertune.tuner.cli.failures import say
 
-COMMANDS = (
-    "demo",
-    "tune",
-    "resume",
-    "run",
-    "sweep",
-    "reproduce",
-    "transfer",
-    "explain",
-    "nightly",
-    "record",
-    "list",
-    "show",
-    "schema",
-    "report",
-    "ui",
-    "doctor",
-)
+_GROUP = get_command(app)
+assert isinstance(_GROUP, TyperGroup)
+COMMANDS = tuple(_GROUP.commands)
 COMMAND = Path(sys.executable).with_name("tiertune")
 
 
@@ -240,7 +228,8 @@ def test_a_config_file_is_yaml_too(tmp_path: Path) -> None:
         (["tune", "demo", "--name", "a/b", "--dry-run"], "--name a/b"),
         (["resume", "no-such-campaign"], "no journal"),
         (["report", "no-such-campaign"], "no journal"),
-        (["ui", "--port", "0"], "'--port'"),
+        (["ui", "--port", "-1"], "'--port'"),
+        (["ui"], "no such folder"),
         (["frobnicate"], "No such command"),
     ],
 )

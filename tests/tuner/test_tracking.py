@@ -108,6 +108,31 @@ def test_the_parent_has_the_verdict_and_the_validated_gain(results: Path) -> Non
         assert parent.data.metrics["validated_low"] == found.effect.low
 
 
+def test_runs_are_called_by_what_they_ran(results: Path) -> None:
+    _, children = parent_and_children(runs_of(results))
+    names = {run.data.tags["tiertune.key"]: run.info.run_name for run in children}
+    called = f"toy-system · {SCENARIO.workload} · {SCENARIO.ratio}"
+    assert names[f"toy/{CELL}/search/2"] == f"{called} · search #002"
+    assert names[f"toy/{CELL}/validation/0"] == f"{called} · validation #000"
+    assert len(set(names.values())) == len(children)
+
+
+def test_the_parent_follows_the_best_so_far(results: Path) -> None:
+    from mlflow import MlflowClient
+
+    parent, _ = parent_and_children(runs_of(results))
+    history = MlflowClient(tracking_uri=tracking_uri(results)).get_metric_history(
+        parent.info.run_id, f"search-best/{RUNTIME.metric}"
+    )
+    with Journal(journal_path(results, "toy"), writer=False) as journal:
+        rows = journal.rows(CELL, "search")
+    first = next(row.trial.number for row in rows if row.cost is not None)
+    costs = [[row.cost for row in rows[: number + 1] if row.cost is not None] for number in range(len(rows))]
+    wanted = {number: RUNTIME.value(min(known)) for number, known in enumerate(costs) if number >= first}
+    assert {one.step: one.value for one in history} == wanted
+    assert len(history) == len(wanted)
+
+
 def test_trap_9_infinity_is_named_and_not_stored_as_a_number(results: Path) -> None:
     """MLflow stores infinity as 1.797e308."""
     _, children = parent_and_children(runs_of(results))

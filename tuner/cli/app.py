@@ -19,6 +19,7 @@ from tiertune.tuner.cli import (
     evaluate,
     explain,
     host,
+    new_policy,
     nightly,
     profiles,
     recording,
@@ -28,6 +29,7 @@ from tiertune.tuner.cli import (
     sensitivity,
     sweep,
     transfer,
+    ui,
     worker,
 )
 
@@ -42,6 +44,7 @@ First steps:
   tiertune sweep all-systems    a table of every system on three workloads
   tiertune tune CAMPAIGN        a whole campaign: search, validation, report
   tiertune explain CAMPAIGN     which of the changed knobs carry the gain
+  tiertune ui                   look at campaigns, trials and knobs in a browser
   tiertune doctor               what this machine is ready for
 
 `tiertune --help` has every command; `tiertune COMMAND --help` has examples.
@@ -92,6 +95,8 @@ app.command()(transfer.transfer)
 app.command()(explain.explain)
 app.command()(recording.record)
 app.command()(calibrate.calibrate)
+app.command("new-policy")(new_policy.new_policy)
+app.command("check-policy")(new_policy.check_policy)
 app.add_typer(nightly.nightly, name="nightly")
 app.add_typer(profiles.profile, name="profile")
 app.add_typer(host.host, name="host")
@@ -100,7 +105,7 @@ app.command()(catalog.show)
 app.command()(schema.schema)
 app.command()(worker.worker)
 app.command()(results.report)
-app.command()(results.ui)
+app.command()(ui.ui)
 app.command()(doctor.doctor)
 
 

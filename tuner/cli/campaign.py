@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,8 +15,7 @@ from tiertune.tuner.cli.then_host import live_campaign, tell_prediction
 
 if TYPE_CHECKING:
     from tiertune.tuner.campaign import Campaign
-    from tiertune.tuner.events import Listener
-    from tiertune.tuner.journal import Journal
+    from tiertune.tuner.events import Event, Listener
     from tiertune.tuner.plan import CampaignPlan
 
 Name = Annotated[
@@ -51,6 +48,15 @@ Here = Annotated[
         " see docs/live.md.",
     ),
 ]
+Container = Annotated[
+    str | None,
+    typer.Option(
+        "--container",
+        metavar="FAST,SLOW|NODE|auto",
+        help="Run them live in containers of this machine's Docker Engine, on these memory nodes;"
+        " see docs/containers.md.",
+    ),
+]
 ByKernel = Annotated[
     list[str] | None,
     typer.Option(
@@ -65,8 +71,8 @@ ThenHost = Annotated[
         "--then-host",
         min=12,
         metavar="TRIALS",
-        help="With --here or --hosts: search in simulation first, then live with so many trials, which begin"
-        " with what the simulator holds for best; say how well it foretold them.",
+        help="With --here, --hosts or --container: search in simulation first, then live with so many"
+        " trials, which begin with what the simulator holds for best; say how well it foretold them.",
     ),
 ]
 MixedHosts = Annotated[bool, typer.Option("--mixed-hosts", help="Measure on hosts that differ all the same.")]
@@ -112,6 +118,7 @@ def tune(
     mixed_hosts: MixedHosts = False,
     here: Here = None,
     by_kernel: ByKernel = None,
+    container: Container = None,
     then_host: ThenHost = None,
     dry_run: DryRun = False,
     as_json: Json = False,
@@ -128,16 +135,18 @@ def tune(
       tiertune tune --workload redis.parquet --system hemem --trials 40
       tiertune tune campaigns/rack.yaml --hosts inventory.yml
       tiertune tune campaigns/rack.yaml --here 0,2 --then-host 20
+      tiertune tune campaigns/rack.yaml --container 0,2
     """
     from tiertune.files import InputError
+    from tiertune.tuner.api.campaigns import campaign_of
 
     if (campaign is None) == (workload is None):
         raise InputError("give a campaign or --workload, one of the two")
-    places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [])
+    places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [], container)
     if then_host is not None and places.live is None:
-        raise InputError("--then-host needs --here or --hosts, which say where live trials run")
+        raise InputError("--then-host needs --here, --hosts or --container, which say where live trials run")
     if workload is not None:
-        with _campaign_of(workload, machine, system or ["hemem"], ratio, trials) as made:
+        with campaign_of(workload, machine, system or ["hemem"], ratio, trials) as made:
             source = str(made)
             _tune(
                 source,
@@ -163,39 +172,6 @@ def tune(
     )
 
 
-@contextmanager
-def _campaign_of(workload: str, machine: str, systems: list[str], ratio: str, trials: int) -> Iterator[Path]:
-    """A campaign file for one workload on one machine; gone afterwards, as results keep the resolved one."""
-    import tempfile
-
-    import yaml
-
-    from tiertune.files import find
-    from tiertune.workloads.definition import load_workload
-
-    def lasting(folder: str, given: str) -> str:
-        path = find(folder, given)
-        return given if path.stem == given else str(path.resolve())
-
-    document = {
-        "name": load_workload(workload).name,
-        "description": f"{', '.join(systems)} tuned for one workload",
-        "scenarios": [
-            {
-                "workload": lasting("workloads", workload),
-                "machine": lasting("machines", machine),
-                "ratio": ratio,
-            }
-        ],
-        "systems": [{"system": name, "space": name} for name in systems],
-        "budget": {"trials": trials, "initial": max(1, min(20, trials // 4))},
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "campaign.yaml")
-        path.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), encoding="utf-8")
-        yield path
-
-
 @guarded
 def resume(
     campaign: Annotated[str, typer.Argument(help="Name of a campaign that was started.")],
@@ -206,6 +182,7 @@ def resume(
     mixed_hosts: MixedHosts = False,
     here: Here = None,
     by_kernel: ByKernel = None,
+    container: Container = None,
     as_json: Json = False,
 ) -> None:
     """Go on with a campaign that was stopped or killed.
@@ -216,12 +193,12 @@ def resume(
     Example:
       tiertune resume demo
     """
-    from tiertune.tuner.cli.results import campaign_folder
+    from tiertune.tuner.api.results import campaign_folder
 
     folder = campaign_folder(campaign, results)
     stored = folder / "campaign.yaml"
     source = str(stored) if stored.is_file() and not extend else campaign
-    places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [])
+    places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [], container)
     _tune(source, results, folder.name, places, extend=extend, dry_run=False, as_json=as_json)
 
 
@@ -236,6 +213,7 @@ def _tune(
     as_json: bool,
     then_host: int | None = None,
 ) -> None:
+    from tiertune.tuner.api.campaigns import check_name
     from tiertune.tuner.campaign import load_campaign
     from tiertune.tuner.plan import plan_of
 
@@ -282,85 +260,26 @@ def run_campaign(
 
     `also` hears every event, too; what it raises when a trial has ended ends the campaign for now.
     """
-    from tiertune.tuner import events
+    from tiertune.tuner.api.campaigns import conduct
     from tiertune.tuner.cli.output import console
-    from tiertune.tuner.loop import tune
     from tiertune.tuner.progress import watching
 
     with watching(console(stderr=True), {cell.key: cell.objective for cell in plan.cells}) as watcher:
 
-        def listener(event: events.Event) -> None:
-            if isinstance(event, events.Plan):
-                # The journal took the campaign and every scenario fits: now there is something to resume.
-                _keep_campaign(campaign, plan, results, event.lag)
+        def listener(event: Event) -> None:
             watcher(event)
             if also is not None:
                 also(event)
 
         with running(campaign, plan, results, places, watcher) as backend:
-            tune(
-                plan,
-                results,
-                backend,
-                listener,
-                extend=extend,
-                mirror=_mirror(campaign, plan, results, watcher),
-            )
+            conduct(campaign, plan, results, backend, listener, extend)
 
 
 def tuned_campaign(source: str, results: Path) -> str:
     """The name of a campaign whose journal is complete: run now, or as far as it was not."""
-    from tiertune.tuner.campaign import load_campaign
-    from tiertune.tuner.plan import plan_of
+    from tiertune.tuner.api.campaigns import tuned
 
-    stored = results / source / "campaign.yaml"
-    campaign = load_campaign(str(stored) if stored.is_file() else source)
-    plan = plan_of(campaign)
-    if not is_complete(results / plan.name, plan.document):
-        run_campaign(campaign, plan, results, extend=False)
-    return plan.name
-
-
-def is_complete(folder: Path, document: dict[str, Any]) -> bool:
-    """Whether a journal is of this very campaign and has nothing left to run."""
-    from tiertune.tuner.journal import Journal
-    from tiertune.tuner.journal_claim import JournalError
-    from tiertune.tuner.report.data import build_report
-
-    path = folder / "journal.sqlite"
-    if not path.is_file():
-        return False
-    try:
-        with Journal(path, writer=False) as journal:
-            return journal.claimed().document == document and build_report(journal).complete
-    except JournalError:
-        # Whoever goes on with it brings an old one up to date, and says what is wrong with another.
-        return False
-
-
-def _mirror(
-    campaign: Campaign, plan: CampaignPlan, results: Path, listener: Listener
-) -> Callable[[Journal], AbstractContextManager[object]]:
-    from contextlib import nullcontext
-
-    from tiertune.tuner.tracking import Mirror
-
-    tracking = campaign.tracking
-    if not tracking.mlflow:
-        return nullcontext
-    return lambda journal: Mirror(journal, plan, results, tracking.uri, tracking.experiment, listener)
-
-
-def _keep_campaign(campaign: Campaign, plan: CampaignPlan, results: Path, lag: int) -> None:
-    """Writes campaign.yaml with the workers that the search was started with: they shape its proposals."""
-    import yaml
-
-    from tiertune.tuner.report.files import write_whole
-
-    resolved = {**campaign.document(), "name": plan.name, "workers": lag + 1}
-    text = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True)
-    head = "# The campaign as it was resolved when it ran; `tiertune resume` reads it.\n"
-    write_whole(results / plan.name / "campaign.yaml", head + text)
+    return tuned(source, results, lambda campaign, plan: run_campaign(campaign, plan, results, extend=False))
 
 
 def _conclude(plan: CampaignPlan, results: Path, as_json: bool) -> None:
@@ -385,18 +304,12 @@ def _conclude(plan: CampaignPlan, results: Path, as_json: bool) -> None:
     out = console()
     out.print(f"report   {paths[0]}", markup=False, soft_wrap=True)
     out.print(f"data     {paths[1]}", markup=False, soft_wrap=True)
+    configs = paths[2:]
+    if configs:
+        place = configs[0] if len(configs) == 1 else configs[0].parent
+        out.print(f"config   {place}", markup=False, soft_wrap=True)
     where = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
-    out.print(f"MLflow   tiertune ui{where} (prints the command)", markup=False, soft_wrap=True)
-
-
-def check_name(name: str | None) -> None:
-    """Raises InputError where `--name` is none for a folder."""
-    import re
-
-    from tiertune.files import InputError
-
-    if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}", name):
-        raise InputError(f"--name {name}: use letters, digits, '.', '_', '+' and '-', 64 at most")
+    out.print(f"browser  tiertune ui{where}", markup=False, soft_wrap=True)
 
 
 def _print_json(document: Any) -> None:

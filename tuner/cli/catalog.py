@@ -39,7 +39,7 @@ def list_names(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_j
     """
     from tiertune.tuner.cli.output import print_json, print_table
 
-    rows = _systems() if kind is Kind.SYSTEMS else _files(kind)
+    rows = _systems() if kind is Kind.SYSTEMS else described(kind)
     if as_json:
         print_json(rows)
     elif kind is Kind.SYSTEMS:
@@ -114,7 +114,8 @@ def _systems() -> list[dict[str, Any]]:
     ]
 
 
-def _files(kind: Kind) -> list[dict[str, Any]]:
+def described(kind: Kind) -> list[dict[str, Any]]:
+    """Name, description and path of every file of a kind that is not SYSTEMS."""
     from tiertune import files
 
     rows = []

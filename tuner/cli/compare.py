@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiertune.tuner.cli.campaign import Extend, Name, Scheduler, check_name, run_campaign
+from tiertune.tuner.cli.campaign import Extend, Name, Scheduler, run_campaign
 from tiertune.tuner.cli.failures import BAD_INPUT, guarded, say, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
 from tiertune.tuner.cli.places import Places
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from tiertune.tuner.campaign import Campaign
     from tiertune.tuner.comparison.document import Comparison
     from tiertune.tuner.plan import CampaignPlan
-
-LEAST_SEARCHES = 3
-LEAST_SYSTEMS = 2
 
 
 @guarded
@@ -42,12 +39,14 @@ def compare(
       tiertune compare compare-small --dry-run
       tiertune compare campaigns/compare.yaml --results /tmp/results
     """
+    from tiertune.tuner.api.campaigns import check_name
+    from tiertune.tuner.api.comparing import check_comparison
     from tiertune.tuner.campaign import load_campaign
     from tiertune.tuner.plan import plan_of
 
     loaded = load_campaign(campaign)
     check_name(name)
-    _check(loaded, campaign)
+    check_comparison(loaded, campaign)
     plan = plan_of(loaded, name)
     if dry_run:
         _print_plan(loaded, plan, results, as_json)
@@ -62,28 +61,6 @@ def compare(
         again = f"tiertune compare {shlex.quote(campaign)}{where}" + (f" --name {name}" if name else "")
         raise KeyboardInterrupt(f"stopped; nothing that was finished is lost: `{again}` goes on") from None
     _conclude(loaded, plan, results, as_json)
-
-
-def _check(campaign: Campaign, source: str) -> None:
-    """Raises InputError where a campaign is no comparison."""
-    from tiertune.files import InputError
-
-    if campaign.searches < LEAST_SEARCHES:
-        raise InputError(
-            f"{source}: searches: {campaign.searches} cannot tell a lucky search from a better system;"
-            f" the smallest valid value for a comparison is {LEAST_SEARCHES}"
-        )
-    if campaign.memory != "off":
-        raise InputError(
-            f"{source}: memory: {campaign.memory} favours systems that were tuned before; the valid value for"
-            " a comparison is off"
-        )
-    if campaign.budget.stop is not None:
-        raise InputError(
-            f"{source}: budget: stop lets searches end at different budgets; leave it out of a comparison"
-        )
-    if len(campaign.systems) < LEAST_SYSTEMS:
-        raise InputError(f"{source}: systems: one system is nothing to compare; name {LEAST_SYSTEMS} or more")
 
 
 def _print_plan(campaign: Campaign, plan: CampaignPlan, results: Path, as_json: bool) -> None:
@@ -101,26 +78,20 @@ def _print_plan(campaign: Campaign, plan: CampaignPlan, results: Path, as_json: 
 
 
 def _references(campaign: Campaign, plan: CampaignPlan, results: Path, extend: bool) -> None:
+    from tiertune.tuner.api.comparing import references
     from tiertune.tuner.cli.output import console
-    from tiertune.tuner.comparison.references import measure_references
     from tiertune.tuner.progress import watching
-    from tiertune.tuner.simulation import SimBackend
 
-    backend = SimBackend(results / "profiles", campaign.workload, campaign.machine)
     with watching(console(stderr=True), {}) as watcher:
-        measure_references(plan, results / plan.name, backend, watcher, extend=extend)
+        references(campaign, plan, results, watcher, extend)
 
 
 def _conclude(campaign: Campaign, plan: CampaignPlan, results: Path, as_json: bool) -> None:
+    from tiertune.tuner.api.comparing import analysed
     from tiertune.tuner.cli.output import print_json
-    from tiertune.tuner.comparison.analysis import compare as analyse
-    from tiertune.tuner.comparison.measured import measured, read_journals
-    from tiertune.tuner.comparison.page import document, write_comparison
+    from tiertune.tuner.comparison.page import document
 
-    folder = results / plan.name
-    journals = read_journals(folder)
-    found = analyse(plan, journals, campaign.description)
-    paths = write_comparison(folder, found, measured(plan, journals))
+    found, paths = analysed(campaign, plan, results)
     if as_json:
         print_json({**document(found), "files": [str(path) for path in paths]})
     else:

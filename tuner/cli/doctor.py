@@ -10,6 +10,7 @@ import typer
 
 from tiertune.tuner.cli.failures import UNFIT_HOST, guarded
 from tiertune.tuner.cli.options import RESULTS, Json, Results
+from tiertune.tuner.cli.ui import PORT
 
 PACKAGES = (
     "smac",
@@ -41,7 +42,7 @@ class Finding:
 @guarded
 def doctor(
     results: Results = RESULTS,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port that the MLflow pages would use.")] = 5000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port that `tiertune ui` would use.")] = PORT,
     host: Annotated[
         bool, typer.Option("--host", help="Also whether live trials can run here, and by which signals.")
     ] = False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,59 +83,23 @@ def _measure(
 ) -> dict[str, Any]:
     import os
 
-    from tiertune.files import InputError
+    from tiertune.tuner.api.explaining import document_of
     from tiertune.tuner.cli.output import console
     from tiertune.tuner.explanation.counting import counting
-    from tiertune.tuner.explanation.document import cell_document, labels_of, verdict_of
-    from tiertune.tuner.explanation.report import NOT_MEASURED
-    from tiertune.tuner.explanation.study import run_study
-    from tiertune.tuner.explanation.trials import trials_of
-    from tiertune.tuner.journal import Journal
-    from tiertune.tuner.report.data import reproduction
     from tiertune.tuner.sweep.progress import watching
-    from tiertune.tuner.transfer.context import contexts_of
     from tiertune.tuner.transfer.measuring import Laboratory
 
-    path = results / name / "journal.sqlite"
-    contexts = contexts_of([path])
-    wrong = [number for number in numbers or () if number > len(contexts)]
-    if wrong:
-        raise InputError(f"--cell {wrong[0]}: {name} has {len(contexts)}; the largest is {len(contexts)}")
-    chosen = list(dict.fromkeys(numbers or range(1, len(contexts) + 1)))
-    if one and len(chosen) > 1:
-        raise InputError(f"--write: {name} has {len(chosen)} cells; pick one with --cell, such as --cell 1")
-    labels = labels_of(contexts)
-    cells = []
     screen = console(stderr=True)
     with watching(screen) as (bar, notify):
         listener = bar if screen.is_terminal else counting(notify)
         laboratory = Laboratory(results, jobs or len(os.sched_getaffinity(0)), notify, listener, fresh)
-        for number in chosen:
-            context = contexts[number - 1]
-            if len(chosen) > 1:
-                notify(f"cell {number}: {labels[number - 1]}")
-            study = run_study(context, trials_of(context, path), settings, laboratory)
-            cells.append(cell_document(study, number, labels[number - 1], settings))
-    with Journal(path, writer=False) as journal:
-        commands = reproduction(journal.claimed(), list(journal.environments().values()))
-    command = ["tiertune", "explain", name, *(f"--cell={number}" for number in numbers or ())]
-    command += ["--keep", f"{settings.keep * 100:g}", "--seeds", str(settings.seeds)]
-    command += ["--slices", str(settings.slices), "--points", str(settings.points)]
-    command += ["--grid", str(settings.grid)]
-    return {
-        "campaign": name,
-        "verdict": verdict_of(cells),
-        "cells_in_all": len(contexts),
-        "cells": cells,
-        "not_measured": list(NOT_MEASURED),
-        "reproduce": [*commands, shlex.join(command)],
-    }
+        return document_of(name, results, numbers, settings, one, laboratory)
 
 
 def _print_plan(source: str, results: Path, as_json: bool) -> None:
     """`--dry-run`: the cells, and whether the campaign would run first."""
+    from tiertune.tuner.api.campaigns import is_complete
     from tiertune.tuner.campaign import load_campaign
-    from tiertune.tuner.cli.campaign import is_complete
     from tiertune.tuner.cli.output import print_json, print_table
     from tiertune.tuner.plan import plan_of
 

@@ -14,7 +14,14 @@ from tiertune.tuner.cli.options import RESULTS, Json, Results
 if TYPE_CHECKING:
     from tiertune.tuner.host.state import HostState
 
-host = typer.Typer(no_args_is_help=True, help="What this host is like (show), and how hosts differ (diff).")
+host = typer.Typer(
+    no_args_is_help=True,
+    help="What this host is like (show), and how hosts differ (diff).\n\n"
+    "\b\n"
+    "Examples:\n"
+    "  tiertune host show --json > monday.json\n"
+    "  tiertune host diff monday.json here",
+)
 
 HERE = "here"
 State = Annotated[

@@ -27,11 +27,13 @@ class Places:
     mixed: bool = False
     here: str | None = None
     by_kernel: tuple[str, ...] = ()
+    container: str | None = None
 
     @property
     def live(self) -> str | None:
         """The option that asks for live trials, None where all are simulated."""
-        return "--hosts" if self.hosts is not None else "--here" if self.here is not None else None
+        named = {"--hosts": self.hosts, "--here": self.here, "--container": self.container}
+        return next((option for option, given in named.items() if given is not None), None)
 
 
 ELSEWHERE = Places()
@@ -39,7 +41,12 @@ ELSEWHERE = Places()
 
 
 def places_of(
-    scheduler: str | None, hosts: Path | None, mixed: bool, here: str | None, by_kernel: Sequence[str]
+    scheduler: str | None,
+    hosts: Path | None,
+    mixed: bool,
+    here: str | None,
+    by_kernel: Sequence[str],
+    container: str | None = None,
 ) -> Places:
     """What options say. Raises InputError where they exclude each other."""
     from tiertune.files import InputError
@@ -50,7 +57,10 @@ def places_of(
             raise InputError("--by-kernel goes with --here: elsewhere there is no kernel of yours to run it")
     if hosts is not None and here is not None:
         raise InputError("--hosts and --here exclude each other; an inventory may hold this machine, too")
-    return Places(scheduler, hosts, mixed, here, tuple(by_kernel))
+    if container is not None and (hosts is not None or here is not None):
+        other = "--hosts" if hosts is not None else "--here"
+        raise InputError(f"--container and {other} exclude each other; a container is of this machine")
+    return Places(scheduler, hosts, mixed, here, tuple(by_kernel), container)
 
 
 def _run_by_kernels(systems: Sequence[str]) -> None:
@@ -84,6 +94,8 @@ def live_plan(campaign: Campaign, plan: CampaignPlan, places: Places) -> Campaig
     decisive = {**plan.document["campaign"], "live": live}
     if places.by_kernel:
         decisive["by_kernel"] = sorted(places.by_kernel)
+    if places.container is not None:
+        decisive["container"] = True
     document = {**plan.document, "campaign": decisive}
     return replace(plan, document=document)
 
@@ -111,13 +123,48 @@ def nodes_here(text: str) -> Nodes:
     return Nodes(int(fast), int(slow))
 
 
+def nodes_of_container(text: str, systems: Sequence[str]) -> Nodes:
+    """The nodes of `--container`: FAST,SLOW, one node, or auto.
+
+    Raises InputError, and HostUnfit where one of `systems` moves pages and there is one node.
+    """
+    from tiertune.files import InputError
+    from tiertune.tuner.backend import HostUnfit
+    from tiertune.tuner.container.backend import ONE_NODE
+    from tiertune.tuner.live.fitness import Nodes, two_nodes
+    from tiertune.tuner.live.launch import BARE
+
+    fast, comma, slow = text.partition(",")
+    if text == AUTO:
+        nodes = two_nodes() or Nodes(0, 0)
+    elif fast.isdecimal() and (slow.isdecimal() if comma else True):
+        nodes = Nodes(int(fast), int(slow or fast))
+    else:
+        raise InputError(f"--container: {text!r} is neither {AUTO} nor memory nodes such as 0,1 or 0")
+    moving = [system for system in systems if system != BARE]
+    if moving and nodes.fast == nodes.slow:
+        raise HostUnfit(f"--container {text}: {moving[0]} {ONE_NODE.format(node=nodes.fast)}")
+    return nodes
+
+
 @contextmanager
 def running(
     campaign: Campaign, plan: CampaignPlan, results: Path, places: Places, listener: Listener
 ) -> Iterator[Backend]:
     """The backend of a campaign. With hosts, a signal to stop ends what runs on them, too."""
-    inner = backend_for(campaign, plan, results, places.scheduler, listener)
     workloads = {cell.scenario.key: campaign.workload(cell.scenario.workload) for cell in plan.cells}
+    if places.container is not None:
+        from tiertune.tuner.container.backend import ContainerBackend
+        from tiertune.tuner.container.engine import DockerEngine
+
+        systems = [cell.system for cell in plan.cells if workloads[cell.scenario.key].host is not None]
+        nodes, engine = nodes_of_container(places.container, systems), DockerEngine()
+        inner = backend_for(campaign, plan, results, places.scheduler, listener)
+        boxed = ContainerBackend(inner, workloads, nodes, engine)
+        with _told_to_stop(boxed.cancel):
+            yield boxed
+        return
+    inner = backend_for(campaign, plan, results, places.scheduler, listener)
     if places.live is None:
         yield inner
         return

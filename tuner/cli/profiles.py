@@ -11,7 +11,14 @@ import typer
 from tiertune.tuner.cli.failures import guarded
 from tiertune.tuner.cli.options import Json
 
-profile = typer.Typer(no_args_is_help=True, help="Look at profiles (show, heatmap, diff), or import them.")
+profile = typer.Typer(
+    no_args_is_help=True,
+    help="Look at profiles (show, heatmap, diff), or import them.\n\n"
+    "\b\n"
+    "Examples:\n"
+    "  tiertune profile show redis.parquet\n"
+    "  tiertune profile import --from perf-script samples.txt -o redis.parquet",
+)
 
 File = Annotated[Path, typer.Argument(help="A profile: a Parquet file under results/profiles.")]
 
@@ -106,7 +113,7 @@ def heatmap(
 @profile.command()
 @guarded
 def diff(first: File, second: File, as_json: Json = False) -> None:
-    """Compare two profiles: where reads go, by what class, how concentrated.
+    """Compare two profiles: where reads go, by what class.
 
     \b
     Example:

@@ -309,7 +309,7 @@ def _record_kernel(
     from tiertune.engine import systems
     from tiertune.files import InputError
     from tiertune.machines.definition import load_machine
-    from tiertune.tuner.cli.evaluate import checked
+    from tiertune.tuner.api.evaluation import checked
     from tiertune.tuner.cli.failures import say
     from tiertune.tuner.cli.output import console, print_json
     from tiertune.tuner.report.numbers import quantity

@@ -115,10 +115,11 @@ def reproduce(
     }
     # What is about some of the claims goes beside what is about all of them, not in its place.
     name = "-".join([loaded.name, *(str(part).lower() for part in (paper, claim_id) if part)])
+    commands = _commands(claims, paper, claim_id)
     paths = {
         results / "claims" / f"{name}.json": json.dumps(document, indent=2, ensure_ascii=False) + "\n",
         results / "claims" / f"{name}.md": render_markdown(loaded, judged),
-        results / "claims" / f"{name}.html": render_html(loaded, judged, groups),
+        results / "claims" / f"{name}.html": render_html(loaded, judged, groups, commands),
     }
     for path, text in paths.items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,6 +136,19 @@ def reproduce(
         _print(judged, list(paths))
         if perturb:
             _print_perturbed(perturbed)
+
+
+def _commands(claims: str, paper: str | None, claim_id: str | None) -> list[str]:
+    """What makes the scoreboard again."""
+    import shlex
+
+    from tiertune.tuner.host_facts import environment_facts
+    from tiertune.tuner.report.data import checkout
+
+    options = (("--claims", claims), ("--paper", paper), ("--id", claim_id))
+    given = [part for option, value in options if value is not None for part in (option, value)]
+    command = [".venv/bin/tiertune", "reproduce", *given, "--results", "results-again"]
+    return [*checkout([environment_facts()["git"]]), shlex.join(command)]
 
 
 def _untuned(sweeps: Mapping[str, Sweep], results: Path, campaigns: bool) -> dict[str, str]:

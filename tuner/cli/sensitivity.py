@@ -79,9 +79,10 @@ def sensitivity(
         raise InputError("--claim is missing: what is to be held to, such as 'hemem beats notier'")
     conclusion = read_conclusion(claim or usual or "")
     if seeds is not None:
-        from tiertune.tuner.cli.sweep import with_seeds
+        from tiertune.tuner.api.evaluation import parse_seeds
+        from tiertune.tuner.api.sweeping import with_seeds
 
-        sweep = with_seeds(sweep, seeds)
+        sweep = with_seeds(sweep, parse_seeds(seeds))
     scenes = scenes_of(conclusion, rows_of(sweep, results))
     samples = samples_of(parameters, together)
     try:

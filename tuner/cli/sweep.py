@@ -55,23 +55,20 @@ def sweep(
       tiertune sweep all-systems --show runtime_s,promotions --seeds 1
       tiertune sweep sweeps/hemem-ablation.yaml --dry-run
     """
-    from tiertune.files import InputError
+    from tiertune.tuner.api.evaluation import parse_seeds
+    from tiertune.tuner.api.sweeping import check_runnable, with_seeds
     from tiertune.tuner.sweep.definition import load_sweep
     from tiertune.tuner.sweep.matrix import rows_of
 
     loaded = load_sweep(file)
     table = _table(loaded, by, across, show)
     if seeds is not None:
-        loaded = with_seeds(loaded, seeds)
+        loaded = with_seeds(loaded, parse_seeds(seeds))
     plans = rows_of(loaded, results)
-    if not plans:
-        raise InputError(f"sweep {loaded.name}: the matrix is empty: no config is for any of its systems")
-    if dry_run:
+    if dry_run and plans:
         _print_plan(loaded, plans, results, as_json)
         return
-    if all(plan.run is None for plan in plans):
-        reasons = dict.fromkeys(plan.reason for plan in plans)
-        raise InputError(f"sweep {loaded.name}: no combination can run", *list(reasons)[:MOST_REASONS])
+    check_runnable(loaded, plans)
     crashed = _measure(loaded, table, plans, results, jobs, fresh, timelines or loaded.timelines, as_json)
     if crashed:
         raise typer.Exit(BUG)
@@ -90,17 +87,16 @@ def _measure(
     """Measures, writes and prints; whether a row crashed."""
     import os
 
+    from tiertune.tuner.api.sweeping import measured
     from tiertune.tuner.cli.output import console, print_json
-    from tiertune.tuner.sweep.files import document_of, folder_of, write_files
-    from tiertune.tuner.sweep.measured import groups_of, measured_rows
-    from tiertune.tuner.sweep.measurement import measure
     from tiertune.tuner.sweep.progress import watching
     from tiertune.tuner.trial import Status
 
     cores = len(os.sched_getaffinity(0))
     try:
         with watching(console(stderr=True)) as (listener, notify):
-            found = measure(
+            rows, groups, document, paths = measured(
+                loaded,
                 plans,
                 results,
                 jobs=jobs or cores,
@@ -116,10 +112,6 @@ def _measure(
         raise KeyboardInterrupt(
             f"stopped; what is measured is kept, the same command{again} goes on"
         ) from None
-    rows = measured_rows(plans, found, loaded.relative_to)
-    groups = groups_of(rows)
-    document = document_of(loaded, rows, groups)
-    paths = write_files(folder_of(results, loaded.name), document, rows, timelines)
     if as_json:
         print_json({**document, "files": [str(path) for path in paths]})
     else:
@@ -252,12 +244,3 @@ def _choices(option: str, text: str, known: Sequence[str], free: str = "\0") -> 
                 f"{option} {shlex.quote(text)}: there is no '{name}'; did you mean '{nearest(name, known)}'?"
             )
     return names
-
-
-def with_seeds(loaded: Sweep, text: str) -> Sweep:
-    """The sweep with other seeds; raises `InputError`."""
-    from tiertune.tuner.cli.evaluate import parse_seeds
-
-    seeds = parse_seeds(text)
-    parts = [part.model_copy(update={"seeds": None}) for part in loaded.parts]
-    return loaded.model_copy(update={"seeds": seeds, "parts": parts})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,9 +12,8 @@ from tiertune.tuner.cli.failures import guarded, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
 
 if TYPE_CHECKING:
-    from tiertune.tuner.transfer.context import Context
-    from tiertune.tuner.transfer.measuring import Laboratory
-    from tiertune.tuner.transfer.robust import Aim
+    from tiertune.tuner.api.transferring import Walk
+    from tiertune.tuner.transfer.study import Settings
 
 
 @guarded
@@ -60,22 +58,22 @@ def transfer(
       tiertune transfer transfer --along ratio --from 2:1 --to 1:16
     """
     from tiertune.files import InputError
+    from tiertune.tuner.api.transferring import walk_of
     from tiertune.tuner.cli.campaign import tuned_campaign
+    from tiertune.tuner.transfer.study import Settings
 
     if aim not in ("mean", "worst"):
         raise InputError(f"--aim {aim}: use mean or worst")
     if along is None and (first or last or context):
         raise InputError("--from, --to and --context are about a walk; name its axis, such as --along ratio")
-    ends = _ends(along, first, last) if along else None
+    settings = Settings(seeds, candidates, portfolio, "mean" if aim == "mean" else "worst")
+    walk = walk_of(along, first, last, least, context) if along else None
     if dry_run:
         _print_plan(campaigns, results, as_json)
         return
     try:
         names = [tuned_campaign(campaign, results) for campaign in campaigns]
-        document = _measure(
-            names, results, jobs, fresh, seeds, candidates, portfolio, "mean" if aim == "mean" else "worst",
-            along, ends, least, context,
-        )  # fmt: skip
+        document = _measure(names, results, jobs, fresh, settings, walk)
     except BaseException as error:
         if not was_interrupted(error):
             raise
@@ -83,142 +81,30 @@ def transfer(
     _conclude(document, names, results, as_json)
 
 
-def _ends(along: str, first: str | None, last: str | None) -> tuple[float, float]:
-    from tiertune.files import InputError
-    from tiertune.tuner.transfer.axis import axis_called
-
-    axis = axis_called(along)
-    found = []
-    for option, text in (("--from", first), ("--to", last)):
-        if text is None:
-            raise InputError(f"{option} is missing: an end of the walk along {along}, such as {axis.example}")
-        try:
-            found.append(axis.parse(text))
-        except InputError as error:
-            raise InputError(*(f"{option} {sentence}" for sentence in error.sentences)) from error
-    if found[0] == found[1]:
-        raise InputError(f"--to {last}: the walk ends where it begins; give two different ends")
-    return found[0], found[1]
-
-
 def _measure(
     names: Sequence[str],
     results: Path,
     jobs: int | None,
     fresh: bool,
-    seeds: int,
-    candidates: int,
-    portfolio: int,
-    aim: Aim,
-    along: str | None,
-    ends: tuple[float, float] | None,
-    least: float,
-    numbers: Sequence[int] | None,
+    settings: Settings,
+    walk: Walk | None,
 ) -> dict[str, Any]:
     import os
 
-    from tiertune.files import InputError
+    from tiertune.tuner.api.transferring import document_of
     from tiertune.tuner.cli.output import console
     from tiertune.tuner.sweep.progress import watching
-    from tiertune.tuner.transfer.context import contexts_of
-    from tiertune.tuner.transfer.document import study_document
     from tiertune.tuner.transfer.measuring import Laboratory
-    from tiertune.tuner.transfer.report import NOT_MEASURED
-    from tiertune.tuner.transfer.study import Settings, groups_of, run_study
 
-    contexts = contexts_of([results / name / "journal.sqlite" for name in names])
-    groups = groups_of(contexts)
-    settings = Settings(seeds, candidates, portfolio, aim)
     with watching(console(stderr=True)) as (listener, notify):
         laboratory = Laboratory(results, jobs or len(os.sched_getaffinity(0)), notify, listener, fresh)
-        if along is not None:
-            assert ends is not None
-            studies, walks = [], [_walk(contexts, numbers, along, ends, least, seeds, laboratory)]
-        else:
-            alone = [group[0] for group in groups if len(group) == 1]
-            if alone:
-                raise InputError(
-                    f"{alone[0].system} was tuned in one context only, {alone[0].cell}: there is nowhere to"
-                    " carry it; name a campaign with several scenarios, or several campaigns"
-                )
-            studies, walks = [study_document(run_study(group, settings, laboratory)) for group in groups], []
-    verdict = "; ".join(one["verdict"] for one in [*studies, *walks])
-    command = ["tiertune", "transfer", *names, "--seeds", str(seeds)]
-    if along is not None and ends is not None:
-        command += [
-            "--along",
-            along,
-            "--from",
-            walks[0]["from"].rstrip("x"),
-            "--to",
-            walks[0]["to"].rstrip("x"),
-        ]
-        command += ["--least", f"{least:g}", *(f"--context={number}" for number in numbers or ())]
-    else:
-        command += ["--candidates", str(candidates), "--portfolio", str(portfolio), "--aim", aim]
-    return {
-        "campaigns": list(names),
-        "verdict": verdict,
-        "studies": studies,
-        "along": walks,
-        "not_measured": list(NOT_MEASURED),
-        "reproduce": [*_commits(names, results), shlex.join(command)],
-    }
-
-
-def _walk(
-    contexts: Sequence[Context],
-    numbers: Sequence[int] | None,
-    along: str,
-    ends: tuple[float, float],
-    least: float,
-    seeds: int,
-    laboratory: Laboratory,
-) -> dict[str, Any]:
-    from tiertune.files import InputError
-    from tiertune.tuner.transfer.axis import axis_called
-    from tiertune.tuner.transfer.breakpoint import along_document, walk
-    from tiertune.tuner.transfer.context import labels_of
-
-    several = len({context.system for context in contexts}) > 1
-    labels = [
-        f"{number} {context.system + ' ' if several else ''}{label}"
-        for number, (context, label) in enumerate(zip(contexts, labels_of(contexts), strict=True), start=1)
-    ]
-    tuned = [number for number, one in enumerate(contexts, start=1) if one.improved]
-    if not tuned:
-        raise InputError(
-            "nothing better than the default was found in any context: there is nothing to walk with"
-        )
-    wrong = [number for number in numbers or () if number > len(contexts)]
-    if wrong:
-        raise InputError(f"--context {wrong[0]}: there are {len(contexts)}; the largest is {len(contexts)}")
-    chosen = [number - 1 for number in dict.fromkeys(numbers or tuned)]
-    axis = axis_called(along)
-    pairs = [(contexts[number], labels[number]) for number in chosen]
-    for one, _ in pairs:
-        for end in ends:
-            axis.place(one, end)  # before anything is measured: both ends can be run
-    lines = walk(pairs, axis, ends, least, seeds, laboratory)
-    return along_document(lines, axis, ends, least, seeds)
-
-
-def _commits(names: Sequence[str], results: Path) -> list[str]:
-    """The commands that make the campaigns again, from their own reports."""
-    from tiertune.tuner.journal import Journal
-    from tiertune.tuner.report.data import reproduction
-
-    lines: list[str] = []
-    for name in names:
-        with Journal(results / name / "journal.sqlite", writer=False) as journal:
-            lines += reproduction(journal.claimed(), list(journal.environments().values()))
-    return list(dict.fromkeys(lines))
+        return document_of(names, results, settings, walk, laboratory)
 
 
 def _print_plan(campaigns: Sequence[str], results: Path, as_json: bool) -> None:
     """`--dry-run`: which contexts there are, and which campaigns would run first."""
+    from tiertune.tuner.api.campaigns import is_complete
     from tiertune.tuner.campaign import load_campaign
-    from tiertune.tuner.cli.campaign import is_complete
     from tiertune.tuner.cli.output import console, print_json, print_table
     from tiertune.tuner.plan import plan_of
 

@@ -31,7 +31,7 @@ def worker(
     reaches a scheduler can run code on its workers, so keep it on loopback or
     a private network, or set up TLS in Dask's own configuration.
 
-    \\b
+    \b
     Example:
       tiertune worker tcp://127.0.0.1:8786 --cores 2
     """

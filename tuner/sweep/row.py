@@ -101,6 +101,7 @@ class Run:
             [*setting.documents, setting.threads, setting.page_bytes],
             [self.system, self.config, self.fast, [dict(entry) for entry in self.contention]],
             [self.seed, self.mode, self.noise, self.timeline_points],
+            *_code_of(self.system),
         )
 
     def request(self, footprint_bytes: int) -> dict[str, Any]:
@@ -162,6 +163,12 @@ class Result:
     early_promotion_share: float | None = None
     error: str | None = None
     wall_s: float = 0.0
+
+
+def _code_of(system: str) -> list[str]:
+    """What a policy written in Python is: its results are of this code only."""
+    digest = engine.registered().get(system)
+    return [] if digest is None else [digest]
 
 
 @cache

@@ -1,0 +1,119 @@
+"""`import tiertune`: what commands do, in a notebook."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import tiertune
+from tests.cli.small import CAMPAIGN, write_small
+from tests.cli.small import tiertune as command
+from tests.source_tree import PACKAGE
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tiertune.Results, list[tiertune.Progress]]:
+    folder = tmp_path_factory.mktemp("api")
+    told: list[tiertune.Progress] = []
+    found = tiertune.tune(write_small(folder), results=folder / "results", progress=told.append)
+    return folder, found, told
+
+
+def test_the_import_loads_nothing_and_everything_it_offers_is_there() -> None:
+    script = "import sys, tiertune\nprint(*sorted(m for m in sys.modules if m.startswith('tiertune')))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["tiertune"]
+    for name in tiertune.__all__:
+        assert getattr(tiertune, name) is not None
+        assert name in dir(tiertune)
+    with pytest.raises(AttributeError, match="no attribute 'tun'"):
+        tiertune.tun  # noqa: B018
+
+
+def test_what_type_checkers_see_is_what_is_offered() -> None:
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    typed = {
+        (alias.asname, node.module)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert typed == {(name, tiertune._FOUND_IN[name]) for name in tiertune.__all__}
+
+
+def test_a_campaign_is_tuned_and_its_results_are_frames(
+    tuned: tuple[Path, tiertune.Results, list[tiertune.Progress]],
+) -> None:
+    folder, found, told = tuned
+    assert found.complete
+    assert len(found.trials) == 8
+    assert found.trials["best_so_far"].is_monotonic_decreasing
+    assert found.trials.loc[0, "origin"] == "default"
+    assert set(found.best) == set(tiertune.knobs("hemem").index)
+    assert len(found.validation) == 5
+    assert set(found.timelines["role"]) == {"default", "tuned"}
+    assert found.effect is not None
+    assert found.cells.loc[0, "effect_ratio"] == found.effect.ratio
+    assert told[-1].done == told[-1].total or told[-1].done > 8
+    assert told[0].doing == "searching"
+    assert found.verdict in found._repr_html_().replace("&#x27;", "'")
+    again = tiertune.load_results("small", folder / "results")
+    assert again.report == found.report
+    assert tiertune.load_results(folder / "results" / "small").verdict == found.verdict
+
+
+def test_it_gives_what_the_command_gives(
+    tuned: tuple[Path, tiertune.Results, list[tiertune.Progress]], tmp_path: Path
+) -> None:
+    folder, _, _ = tuned
+    arguments = ("run", "hemem", "-w", folder / "small-workload.yaml", "-m", "skx-numa", "--seeds", "1-2")
+    printed = command(*arguments, "--results", tmp_path, "--json")
+    run = tiertune.run("hemem", folder / "small-workload.yaml", "skx-numa", seeds="1-2", results=tmp_path)
+    assert yaml.safe_load(printed.stdout) == run.document
+    assert list(run.runs.index) == [1, 2]
+    assert run.timeline.empty
+
+
+def test_mistakes_are_the_sentences_of_the_commands(tmp_path: Path) -> None:
+    with pytest.raises(tiertune.EngineError, match="no system 'hemen'; did you mean 'hemem'"):
+        tiertune.run("hemen", "gups", "skx-numa", results=tmp_path)
+    with pytest.raises(tiertune.InputError, match="no workload 'gupps'; did you mean 'gups'"):
+        tiertune.run("hemem", "gupps", "skx-numa", results=tmp_path)
+    with pytest.raises(tiertune.InputError, match="there is no journal of campaign 'none'"):
+        tiertune.load_results("none", tmp_path)
+    with pytest.raises(tiertune.InputError, match="searches: 1 cannot tell"):
+        tiertune.compare({**yaml.safe_load(CAMPAIGN), "scenarios": [
+            {"workload": "gups", "machine": "skx-numa", "ratio": "1:8"}]}, results=tmp_path)  # fmt: skip
+    with pytest.raises(tiertune.InputError, match="give a campaign or a workload"):
+        tiertune.tune(results=tmp_path)
+    with pytest.raises(tiertune.InputError, match="seeds"):
+        tiertune.run("hemem", "gups", "skx-numa", seeds=[-1], results=tmp_path)
+
+
+def test_a_sweep_is_a_frame(tuned: tuple[Path, tiertune.Results, list[tiertune.Progress]]) -> None:
+    folder, _, _ = tuned
+    matrix = {
+        "systems": ["hemem", "notier"],
+        "workloads": [str(folder / "small-workload.yaml")],
+        "machines": ["skx-numa"],
+        "ratios": ["1:4", "1:8"],
+    }
+    found = tiertune.sweep(matrix, seeds=[1, 2], timelines=True, results=folder / "results")
+    assert len(found.rows) == 8
+    assert len(found.groups) == 4
+    assert (found.groups["slowdown"] >= 1.0).all()
+    assert {"id", "time_s"} <= set(found.timelines.columns)
+
+
+def test_an_explanation_is_a_frame(tuned: tuple[Path, tiertune.Results, list[tiertune.Progress]]) -> None:
+    folder, _, _ = tuned
+    found = tiertune.explain("small", seeds=5, slices=0, grid=3, results=folder / "results")
+    assert found.campaign == "small"
+    assert len(found.document["cells"]) == 1
+    assert found.verdict

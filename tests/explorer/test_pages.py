@@ -1,0 +1,169 @@
+"""Every address is a page; what cannot be shown is a sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.explorer.made import NAME, campaign, made
+from tiertune.tuner.explorer.folder import Results
+from tiertune.tuner.explorer.page import Page
+from tiertune.tuner.explorer.routes import page_of, stamp_of
+from tiertune.tuner.explorer.server import make_app
+from tiertune.tuner.explorer.view import View
+from tiertune.tuner.nightly.history import Followed, History
+from tiertune.tuner.trial import Measurement, Status
+
+
+@pytest.fixture(scope="module")
+def view(tmp_path_factory: pytest.TempPathFactory) -> View:
+    """Read only."""
+    return made(tmp_path_factory.mktemp("explored"))
+
+
+def text_of(body: Any) -> str:
+    """The page as the browser gets it."""
+    from plotly.utils import PlotlyJSONEncoder
+
+    return json.dumps(body, cls=PlotlyJSONEncoder, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("path", "title", "words"),
+    [
+        ("/", "Campaigns", [NAME, "complete", "46 of 46"]),
+        (
+            f"/campaign/{NAME}",
+            f"progress · {NAME}",
+            ["tuned is 1.2", "read_hot_threshold", "12 of 12 trials, 2 failed"],
+        ),
+        (f"/campaign/{NAME}/1/trials", f"trials · {NAME}", ["timeout", "knob read_hot_threshold"]),
+        (f"/campaign/{NAME}/1/knobs", f"knobs · {NAME}", ["parcoords", f"tiertune explain {NAME}"]),
+        (f"/campaign/{NAME}/1/memory", f"memory · {NAME}", ["fast-tier hits", "tuned"]),
+        (
+            f"/campaign/{NAME}/1/trial/search/3",
+            f"search 3 · {NAME}",
+            ["said <crashed> & stopped", "by formula"],
+        ),
+        (
+            f"/campaign/{NAME}/1/trial/validation/0",
+            f"validation 0 · {NAME}",
+            ["Over simulated time", "default"],
+        ),
+        (f"/comparison/{NAME}", f"Comparison {NAME}", ["hemem ranks first", "heatmap"]),
+        (f"/transfer/{NAME}", f"Transfer test {NAME}", ["it carries", "heatmap"]),
+        (f"/transfer/{NAME}/along-ratio", f"Transfer test {NAME}/along-ratio", ["1:2 to 1:16"]),
+    ],
+)
+def test_pages(view: View, path: str, title: str, words: list[str]) -> None:
+    page = page_of(view, path)
+    assert page.title == title, text_of(page.body)
+    shown = text_of(page.body)
+    for word in words:
+        assert word in shown
+
+
+def test_knobs_of_an_address_are_shown(view: View) -> None:
+    two = page_of(view, f"/campaign/{NAME}/1/knobs", "?x=migration_period_ms&y=read_hot_threshold")
+    one = page_of(view, f"/campaign/{NAME}/1/knobs", "?x=no-such-knob")
+    assert axes(two) == ("migration period ms", "read hot threshold")
+    assert axes(one)[0] in ("read hot threshold", "migration period ms")
+    assert axes(one)[1] == "runtime_s"
+
+
+def axes(page: Page) -> tuple[str, str]:
+    """What the slice is over."""
+    from dash import html
+
+    layout = html.Div(page.body)["slice"].figure.layout
+    return layout.xaxis.title.text, layout.yaxis.title.text
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/campaign/nobody", "there is no campaign 'nobody'"),
+        ("/campaign/made-upp", f"did you mean '{NAME}'"),
+        (f"/campaign/{NAME}/2", "has no cell 2; they are 1 to 1"),
+        (f"/campaign/{NAME}/x", "has no cell x"),
+        (f"/campaign/{NAME}/1/trial/search/99", "no search trial 99"),
+        (f"/campaign/{NAME}/1/trial/guess/0", "is no trial"),
+        (f"/campaign/{NAME}/1/nothing", "there is no page"),
+        ("/comparison/nobody", "there is no comparison"),
+        ("/nights/nobody", "no nights of a suite"),
+        ("/campaign/..%2f..%2fetc", "there is no campaign"),
+    ],
+)
+def test_addresses_that_lead_nowhere_say_so(view: View, path: str, words: str) -> None:
+    page = page_of(view, path)
+    assert page.title == "Not shown"
+    assert words in text_of(page.body)
+
+
+def test_an_empty_folder_says_what_to_do(tmp_path: Path) -> None:
+    assert "tiertune demo" in text_of(page_of(View(Results(tmp_path)), "/").body)
+
+
+def test_a_campaign_that_grows_changes_its_stamp_and_its_parts(tmp_path: Path) -> None:
+    view = View(Results(tmp_path))
+    campaign(tmp_path / NAME, until="search")
+    path = f"/campaign/{NAME}"
+    stamps = {address: stamp_of(view, address) for address in ("/", path)}
+    before = page_of(view, path).live
+    (tmp_path / NAME / "journal.sqlite").unlink()
+    campaign(tmp_path / NAME)
+    after = page_of(view, path).live
+    assert set(before) == set(after)
+    assert "nothing" not in text_of(after["verdict"])
+    assert text_of(before["verdict"]) != text_of(after["verdict"])
+    assert len(before["validation"].data[0].x) < len(after["validation"].data[0].x)
+    for address, stamp in stamps.items():
+        assert stamp_of(view, address) != stamp
+    (tmp_path / NAME / "journal.sqlite").unlink()
+    assert page_of(view, path).title == "Not shown"
+
+
+def test_nights_show_their_series(tmp_path: Path) -> None:
+    path = tmp_path / "nightly" / "mine" / "history.sqlite"
+    with History(path) as history:
+        history.follow(Followed("k", "performance", "w", "c", "default of w", "runtime_s", "minimize"))
+        for night, cost in (("2026-01-01", 0.0), ("2026-01-02", 0.1)):
+            history.begin(night)
+            history.add_run(night, "k", 1, Measurement(Status.OK, {"runtime_s": 1.0}), cost)
+    before = path.read_bytes()
+    view = View(Results(tmp_path))
+    shown = text_of(page_of(view, "/nights/mine").body)
+    assert "default of w" in shown
+    assert "2 nights" in shown
+    assert "/nights/mine" in text_of(page_of(view, "/").body)
+    assert path.read_bytes() == before
+
+
+def test_files_of_another_form_are_a_sentence(tmp_path: Path) -> None:
+    view = made(tmp_path)
+    (tmp_path / NAME / "comparison.json").write_text('{"verdict": "cut')
+    assert "makes it again" in text_of(page_of(view, f"/comparison/{NAME}").body)
+    (tmp_path / NAME / "comparison.json").write_text("{}")
+    assert "another form" in text_of(page_of(view, f"/comparison/{NAME}").body)
+
+
+def test_the_application_loads_nothing_from_elsewhere(view: View) -> None:
+    client = make_app(view.results).server.test_client()
+    index = client.get("/").text
+    assert '<html lang="en">' in index
+    sources = [part.split('"')[0] for mark in ('src="', 'href="') for part in index.split(mark)[1:]]
+    assert len(sources) > 5
+    assert all(source.startswith("/") for source in sources), sources
+    assert client.get("/assets/explorer.css").status_code == 200
+
+
+def test_trials_that_are_not_tracked_say_so(view: View) -> None:
+    client = make_app(view.results).server.test_client()
+    answer = client.get(f"/mlflow/{NAME}/1/search/0")
+    assert answer.status_code == 404
+    assert "is not tracked" in answer.text
+    assert "no cell 7" in client.get(f"/mlflow/{NAME}/7/search/0").text
+    assert "&lt;" in client.get("/mlflow/<script>/1/search/0").text

@@ -1,0 +1,1 @@
+"""What is on each page, from data to Dash components."""

@@ -1,0 +1,72 @@
+"""The first page: all campaigns, and what else a results folder holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tiertune.tuner.explorer.campaign import CampaignState, CellState, campaign_state
+from tiertune.tuner.explorer.page import Page, Parts, address, bar, link, plain_table
+from tiertune.tuner.explorer.view import View
+
+NOTHING = (
+    "Nothing was run yet. `tiertune demo` takes a minute or two, `tiertune tune CAMPAIGN` runs one of yours."
+)
+
+
+def campaigns_page(view: View) -> Page:
+    """State, progress and gain of every campaign; links to comparisons, transfer tests and nights."""
+    from dash import html
+
+    parts = Parts()
+    states = [campaign_state(view.results.path / name) for name in view.results.campaigns()]
+    body: list[Any] = [html.H1("Campaigns"), parts.text("campaigns", _campaigns(states))]
+    links = [
+        ("Comparisons", "comparison", view.results.comparisons()),
+        ("Transfer tests", "transfer", view.results.transfers()),
+        ("Nights", "nights", view.results.suites()),
+    ]
+    for title, kind, names in links:
+        if names:
+            entries = [html.Li(link(name, address(kind, *name.split("/")))) for name in names]
+            body += [html.H2(title), html.Ul(entries)]
+    return Page("Campaigns", body, parts.live)
+
+
+def _campaigns(states: list[CampaignState]) -> Any:
+    from dash import html
+
+    if not states:
+        return html.P(NOTHING)
+    rows = []
+    for state in states:
+        name = state.name if state.problem else link(state.name, address("campaign", state.name))
+        rows.append(
+            [
+                name,
+                html.Span(state.state, className=f"state {state.state}"),
+                ""
+                if state.problem
+                else [
+                    bar(state.done, state.planned, f"progress of {state.name}"),
+                    f" {state.done} of {state.planned}",
+                ],
+                str(state.failed) if state.failed else "",
+                state.problem or gain_words(state.cells),
+                state.created_at[:16].replace("T", " "),
+            ]
+        )
+    head = ["campaign", "state", "trials", "failed", "gain", "started (UTC)"]
+    return plain_table("Campaigns of this folder, the latest first", head, rows, numeric=(3,))
+
+
+def gain_words(cells: tuple[CellState, ...]) -> str:
+    """What tuning gained: validated where it was, else what the search found so far."""
+    judged = [cell.effect for cell in cells if cell.effect is not None and cell.complete]
+    if judged:
+        improved = sum(effect.improved for effect in judged)
+        best = max(judged, key=lambda effect: effect.ratio)
+        if len(cells) == 1:
+            return f"{best.ratio:.3f}x, {best.confidence:.0%} interval {best.low:.3f} to {best.high:.3f}"
+        return f"{improved} of {len(cells)} cells improved, at best {best.ratio:.3f}x"
+    found = [cell.found for cell in cells if cell.found is not None]
+    return f"{max(found):.3f}x in the search so far, not validated" if found else ""

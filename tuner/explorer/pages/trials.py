@@ -1,0 +1,153 @@
+"""All trials of a cell as a table, and one trial by itself."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, get_args
+
+from tiertune.files import InputError
+from tiertune.tuner.explorer.figures.timeline import timelines
+from tiertune.tuner.explorer.page import Page, Parts, address, facts, figure_box, link, plain_table
+from tiertune.tuner.explorer.pages.cell import head, title_of
+from tiertune.tuner.explorer.trials import KNOB, axes_of, trial_rows
+from tiertune.tuner.explorer.view import View, opened
+from tiertune.tuner.journal import Row
+from tiertune.tuner.report.cell import metric_of
+from tiertune.tuner.report.numbers import exact, quantity
+from tiertune.tuner.trial import Purpose
+
+
+def trials_page(view: View, campaign: str, number: str) -> Page:
+    """The table. Raises InputError."""
+    from dash import html
+
+    parts = Parts()
+    with opened(view.results, campaign, number) as cell:
+        rows = cell.rows()
+        table = trial_rows(rows, cell.objective, cell.address)
+        axes = axes_of(cell.contents)
+        metric = metric_of(cell.objective)
+        body, title = head(cell, "trials"), title_of(cell, "trials")
+    columns: list[dict[str, Any]] = [
+        {
+            "field": "trial",
+            "headerName": "trial",
+            "cellRenderer": "markdown",
+            "pinned": "left",
+            "minWidth": 130,
+        },
+        {"field": "origin", "headerName": "origin"},
+        {"field": "status", "headerName": "status"},
+        _number("value", f"{metric.name}" + (f" ({metric.unit})" if metric.unit else ""), metric.meaning),
+        _number(
+            "gain", "gain over default", "Default trial over this one; above 1 is better. One run, no proof."
+        ),
+        *(
+            {"field": f"{KNOB}{axis.name}", "headerName": axis.name}
+            | (
+                {"filter": "agNumberColumnFilter", "type": "rightAligned"}
+                if axis.type in ("int", "float")
+                else {}
+            )
+            | ({"valueFormatter": _FORMAT} if axis.type == "float" else {})
+            for axis in axes
+        ),
+        {"field": "seed", "headerName": "seed", "headerTooltip": "Seed of the trial's random numbers"},
+        _number("wall_s", "wall (s)", "How long the trial took"),
+        {
+            "field": "worker",
+            "headerName": "worker",
+            "headerTooltip": "Who ran it, where that was not the process of the campaign",
+        },
+    ]
+    body.append(
+        html.P(
+            "Click a heading to sort, its menu to filter. A link shows one trial with all of its metrics,"
+            " why it was made, and its MLflow run."
+        )
+    )
+    body.append(parts.table("trials", table, columns, view.scheme))
+    return Page(title, body, parts.live)
+
+
+_FORMAT = {"function": "params.value == null ? '' : d3.format('.5~g')(params.value)"}
+
+
+def _number(field: str, name: str, meaning: str) -> dict[str, Any]:
+    return {
+        "field": field,
+        "headerName": name,
+        "headerTooltip": meaning,
+        "filter": "agNumberColumnFilter",
+        "type": "rightAligned",
+        "valueFormatter": _FORMAT,
+    }
+
+
+def trial_page(view: View, campaign: str, number: str, purpose: str, trial: str) -> Page:
+    """One trial: what was set, what was measured, why. Raises InputError."""
+    from dash import html
+
+    if purpose not in get_args(Purpose) or not trial.isdecimal():
+        raise InputError(
+            f"'{purpose} {trial}' is no trial; they are called search 0, selection 0, validation 0"
+        )
+    with opened(view.results, campaign, number) as cell:
+        row = cell.journal.row(cell.key, purpose, int(trial))  # type: ignore[arg-type]
+        if row is None:
+            raise InputError(f"cell {number} of {campaign} has no {purpose} trial {trial} yet")
+        body, title = head(cell, "trial"), title_of(cell, f"{purpose} {trial}")
+        why, columns = cell.journal.decisions(row.trial), cell.journal.timeline(row.trial)
+        objective, default = cell.objective, cell.contents["default"]
+    body += [
+        html.H2(f"{purpose.capitalize()} trial {trial}"),
+        facts(_facts(row, objective.metric)),
+        html.P(["Made because: ", "; ".join(why) or "nobody wrote it down", "."]),
+    ]
+    if row.error:
+        body.append(html.P(row.error, className="problem"))
+    body.append(html.P(link("Its MLflow run", address("mlflow", campaign, number, purpose, trial))))
+    if columns:
+        figure = timelines({f"{purpose} {trial}": columns}, view.look)
+        body.append(figure_box(figure, "Over simulated time", "What the run did, slice by slice."))
+    body.append(
+        plain_table(
+            "Configuration",
+            ["knob", "this trial", "default"],
+            [
+                [name, exact(value), exact(default[name]) if name in default else ""]
+                for name, value in row.trial.config.items()
+            ],
+            (1, 2),
+        )
+    )
+    if row.metrics:
+        body.append(_metrics(row))
+    return Page(title, body)
+
+
+def _facts(row: Row, metric: str) -> list[tuple[str, Any]]:
+    told: list[tuple[str, Any]] = [("status", row.status.value), ("origin", row.trial.origin)]
+    if metric in row.metrics:
+        told.append((metric, f"{row.metrics[metric]:.6g}"))
+    told += [("seed", str(row.trial.seed)), ("started", row.started_at[:19].replace("T", " ") + " UTC")]
+    if row.wall_s is not None:
+        told.append(("took", f"{row.wall_s:.3g} s"))
+    if row.trial.fidelity != 1.0:
+        told.append(("share of the run", f"{row.trial.fidelity:g}"))
+    if row.worker:
+        told.append(("ran on", row.worker))
+    if row.attempt > 1:
+        told.append(("attempt", str(row.attempt)))
+    return told
+
+
+def _metrics(row: Row) -> Any:
+    from tiertune import engine
+
+    declared = {one.name: one for one in engine.metrics()}
+    rows = []
+    for name, value in row.metrics.items():
+        unit, meaning = (declared[name].unit, declared[name].meaning) if name in declared else ("", "")
+        rows.append([name, quantity(value, unit) if math.isfinite(value) else "not finite", meaning])
+    return plain_table("Metrics", ["metric", "value", "meaning"], rows, (1,))
