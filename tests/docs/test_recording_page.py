@@ -12,6 +12,7 @@ import pytest
 from tests.configs.corpus import ROOT
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     page = (ROOT / "docs/recording.md").read_text(encoding="utf-8")
@@ -38,7 +39,8 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
             continue
         assert done.returncode == 0, f"{line}\n{done.stderr}"
         wide = [row for row in done.stdout.splitlines() if len(row) > 80 and not row.startswith("profile ")]
-        assert [row for row in wide if not row.startswith(("report ", "data ", "MLflow "))] == [], line
+        places = ("report ", "data ", "browser ", "MLflow ")
+        assert [row for row in wide if not row.startswith(places)] == [], line
 
 
 def test_the_samplers_are_those_of_the_engine() -> None:

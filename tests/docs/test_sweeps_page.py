@@ -13,6 +13,7 @@ import pytest
 from tests.configs.corpus import ROOT
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/sweeps.md").read_text(), re.M | re.S)

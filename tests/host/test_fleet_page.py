@@ -48,6 +48,9 @@ def test_the_commands_of_the_page_run(fleet: Fleet, inventory: Path, tmp_path: P
     report = json.loads((tmp_path / "results/first-rack/report.json").read_text())
     hosts = report["cells"][0]["hosts"]
     assert [gain["host"] for gain in hosts["gains"]] == ["alpha", "beta"]
+    (digest,) = (tmp_path / "results/nightly/first-nights").glob("*/digest.json")
+    night = json.loads(digest.read_text())
+    assert (night["outcome"], night["not_measured"]) == ("fine", [])
     for host in fleet.hosts:
         after = host.kernel_files()
         plain = [path for path, text in before[host.name].items() if "[" not in text]

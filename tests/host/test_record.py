@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.configs.corpus import ROOT
+from tests.host.programs import program
 from tiertune import engine
 from tiertune.workloads.profile_file import opened
 
@@ -46,11 +45,8 @@ def hot_pages(reads: np.ndarray[Any, Any]) -> set[int]:
 
 @pytest.fixture(scope="module")
 def tierload() -> Path:
-    """The native command; built here, because nothing else in Python needs it."""
-    build = ["cargo", "build", "--quiet", "--release", "--locked", "--package", "tierload"]
-    subprocess.run(build, cwd=ROOT / "engine", check=True, timeout=1200)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "engine/target"))
-    return target / "release/tierload"
+    """The native command."""
+    return program("tierload")
 
 
 @pytest.fixture(scope="module")

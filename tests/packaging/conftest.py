@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.source_tree import LINKED_FOLDERS, ROOT
+from tests.release.wheels import copy_sources
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built in a copy: setuptools leaves `build/` behind, and the next wheel would take it in."""
+    """Built from the checkout's files in a copy."""
     source = tmp_path_factory.mktemp("source")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy2(ROOT / name, source)
-    ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in ("engine/python", *LINKED_FOLDERS):
-        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignore)
+    copy_sources(source)
     built = tmp_path_factory.mktemp("wheel")
     pip("wheel", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", built, source)
     (found,) = built.iterdir()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 
 from tests.configs.corpus import ROOT
 from tests.host.fleet.hosts import Fleet, fleet_of
+from tests.host.programs import program
 
 TIERD = Path(__file__).with_name("tierd")
 CACHE = ROOT / ".cache" / "host-tests"
@@ -27,10 +26,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="module")
 def tierload() -> Path:
-    """The kernels as a command; what it is made of was built for the engine before."""
-    build = ["cargo", "build", "--quiet", "--release", "--locked", "--package", "tierload"]
-    subprocess.run(build, cwd=ROOT / "engine", check=True, timeout=1200)
-    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "engine/target")) / "release/tierload"
+    """The kernels as a command."""
+    return program("tierload")
 
 
 @pytest.fixture(scope="module")

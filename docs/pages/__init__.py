@@ -1,0 +1,1 @@
+"""The documentation site: the pages of docs/, and pages made from what the code declares."""
