@@ -19,7 +19,8 @@ CARGO_MANIFEST := engine/Cargo.toml
 ENGINE_SOURCES := engine/Cargo.toml engine/Cargo.lock engine/crates/python/pyproject.toml \
     $(shell find engine/crates -type d -o -name '*.rs' -o -name Cargo.toml)
 # The binding has no Rust tests (it is tested from Python), and linking such tests would need libpython.
-CARGO_TEST := cargo test --manifest-path $(CARGO_MANIFEST) --workspace --exclude tiertune-python --locked --quiet
+CARGO_TEST := cargo test --manifest-path $(CARGO_MANIFEST) --locked --quiet
+WORKSPACE := --workspace --exclude tiertune-python
 
 # Tests run on this many processes.
 WORKERS ?= 2
@@ -38,19 +39,26 @@ demo: setup ## Record a graph computation, tune HeMem for it, prove the gain, wr
 	@$(BIN)/tiertune demo
 
 .PHONY: test
-test: ## Every test that needs no special machine (Rust, then Python)
+test: ## The tests that need no special machine and no patience (Rust, then Python)
 	@.ci/prerequisites >/dev/null
 	# Rust tests are built while Python packages are fetched and unpacked.
 	# Not by the variable of that name, which would make a dry run do all of this.
 	make --jobs 2 --no-print-directory setup rust-tests
 	echo "==> Rust tests"
-	$(CARGO_TEST)
+	$(CARGO_TEST) $(WORKSPACE) -- --skip fidelity
 	echo "==> Python tests"
-	$(BIN)/python -m pytest -n $(WORKERS) --ignore=tests/host
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not long' --ignore=tests/host
+
+.PHONY: test-long
+test-long: setup ## Tests of minutes each: fast mode against every single access, and the commands of the README
+	@echo "==> Rust tests of fidelity"
+	$(CARGO_TEST) --package tiertune-sim --test suite fidelity
+	echo "==> long Python tests"
+	$(BIN)/python -m pytest -n $(WORKERS) -m long --ignore=tests/host
 
 .PHONY: rust-tests
 rust-tests: ## Build the Rust tests without running them
-	@$(CARGO_TEST) --no-run
+	@$(CARGO_TEST) $(WORKSPACE) --no-run
 
 ##@ Setting up
 
@@ -70,8 +78,13 @@ $(BUILD_TOOLS): requirements/build.lock
 
 $(PACKAGES): requirements/dev.lock $(BUILD_TOOLS)
 	@.ci/prerequisites >/dev/null
-	echo "==> $$(grep -c '==' $<) locked Python packages (the first time about 2 minutes)"
-	$(PIP) install --require-hashes --no-build-isolation -r $<
+	echo "==> $$(grep -c '==' $<) locked Python packages (the first time about a minute)"
+	# uv takes a tenth of pip's time, but does not know pip's settings, such as a mirror or a certificate.
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-build-isolation -r $< \
+	    || { echo "==> uv could not; pip tries"; $(PIP) install --require-hashes --no-build-isolation -r $<; }
+	# Compiled once, also where nothing is to be written later: only what the command imports, since all takes a minute.
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import distributed, jinja2, matplotlib.pyplot, mlflow, optuna, pandas, \
+	    pyarrow.parquet, pydantic, pytest, rich.progress, scipy.stats, sklearn.ensemble, smac, typer'
 	touch $@
 
 $(ENGINE): $(ENGINE_SOURCES) $(PACKAGES)
@@ -88,13 +101,13 @@ $(COMMAND): pyproject.toml $(PACKAGES)
 	$(PIP) install --no-index --no-deps --no-build-isolation --editable .
 	touch $@
 
-# Static, so that they run in an empty container or an initial RAM disk as well.
-STATIC_TARGET := $(shell uname -m)-unknown-linux-gnu
+# Static, so that they run in an empty container or an initial RAM disk as well. Only the last step is: what they are
+# made of was built for the engine.
 define static-binary
-	@echo "==> $@ (Rust, optimised, static; the first time about 2 minutes)"
-	RUSTFLAGS="-C target-feature=+crt-static -C strip=debuginfo" cargo build --quiet --release --locked \
-	    --manifest-path $(CARGO_MANIFEST) --target $(STATIC_TARGET) -p $@
-	install -m 755 "$${CARGO_TARGET_DIR:-engine/target}/$(STATIC_TARGET)/release/$@" $(BIN)/$@
+	@echo "==> $@ (Rust, optimised, static; the first time about a minute)"
+	cargo rustc --quiet --release --locked --manifest-path $(CARGO_MANIFEST) -p $@ --bin $@ -- \
+	    -C target-feature=+crt-static -C strip=debuginfo
+	install -m 755 "$${CARGO_TARGET_DIR:-engine/target}/release/$@" $(BIN)/$@
 endef
 
 .PHONY: tierload
@@ -121,7 +134,7 @@ lock: $(ENGINE) ## Renew the Python locks (LOCK_FLAGS=--upgrade to move versions
 	compile --output-file requirements/fuzz.lock requirements/fuzz.in
 	compile --find-links $(VENV)/wheels --output-file requirements/run.lock pyproject.toml
 	without_engine requirements/run.lock
-	compile --find-links $(VENV)/wheels --extra dev --extra fleet --constraint requirements/run.lock \
+	compile --find-links $(VENV)/wheels --extra dev --extra fleet --extra ui --constraint requirements/run.lock \
 	    --constraint requirements/build.lock --output-file requirements/dev.lock pyproject.toml
 	without_engine requirements/dev.lock
 
@@ -145,6 +158,16 @@ lint: lint-tools setup ## Format, lint and types, Python and Rust; changes nothi
 	echo "==> cargo clippy"
 	cargo clippy --manifest-path $(CARGO_MANIFEST) --workspace --all-targets --locked --quiet -- -D warnings
 
+.PHONY: docs
+docs: setup ## The manual as a site with its references, in build/docs/html
+	@echo "==> docs"
+	$(BIN)/python -m docs.pages build/docs
+
+.PHONY: release
+release: setup tierd tierload ## Wheels, source archive, static programs and bills of materials, checked, in dist/
+	@echo "==> release"
+	$(BIN)/python -m tests.release dist $(VENV)
+
 .PHONY: format
 format: lint-tools setup ## Format Python and Rust in place
 	@$(BIN)/ruff check --quiet --fix-only .
@@ -155,7 +178,7 @@ format: lint-tools setup ## Format Python and Rust in place
 golden: setup ## Rewrite the golden files; their diff is the review
 	@echo "==> golden files"
 	export UPDATE_GOLDEN=1
-	$(CARGO_TEST)
+	$(CARGO_TEST) $(WORKSPACE)
 	$(BIN)/python -m pytest -n $(WORKERS) $$(grep -rl --include='test_*.py' UPDATE_GOLDEN tests)
 
 .PHONY: bench
@@ -185,7 +208,7 @@ fuzz: setup ## Fuzz importers and the reader of profiles, FUZZ_SECONDS (120) for
 test-host: ## Tests on a real Linux host
 	@if [ -n "$$(find tests/host -name 'test_*.py' 2>/dev/null | head -n 1)" ]; then
 	    .ci/prerequisites host >/dev/null
-	    $(MAKE) setup
+	    $(MAKE) setup tierd tierload
 	    $(BIN)/python -m pytest tests/host
 	else
 	    echo "test-host: there are no host tests yet; nothing was run"

@@ -13,19 +13,26 @@ LINKED_FOLDERS = (
     "campaigns",
     "claims",
     "machines",
+    "playbooks",
     "spaces",
     "suites",
     "sweeps",
     "tuner",
     "workloads",
 )
+"""What engine/python/tiertune links to, so that it is installed."""
+ANSIBLE = "playbooks"
+"""The one of them whose Python files are Ansible's modules and no modules of ours."""
 
 
 @cache
 def modules() -> dict[str, Path]:
     """Every Python module of the product by its full name (`tiertune.tuner.trial`), in sorted order."""
     found: dict[str, Path] = {}
-    for folder, prefix in [(PACKAGE, "tiertune"), *((ROOT / n, f"tiertune.{n}") for n in LINKED_FOLDERS)]:
+    for folder, prefix in [
+        (PACKAGE, "tiertune"),
+        *((ROOT / n, f"tiertune.{n}") for n in LINKED_FOLDERS if n != ANSIBLE),
+    ]:
         pattern = "*.py" if folder == PACKAGE else "**/*.py"
         for path in sorted(folder.glob(pattern)):
             parts = path.relative_to(folder).with_suffix("").parts

@@ -6,7 +6,9 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,18 @@ def test_make_knows_its_targets() -> None:
         subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True)
 
 
+def assert_serves(line: str, folder: Path, environment: dict[str, str]) -> None:
+    """The pages open at the address that the command prints, and Ctrl-C ends it."""
+    command = [*line.split(), "--port", "0", "--json"]  # the usual port may be somebody's
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        with urllib.request.urlopen(json.loads(running.stdout.readline())["url"], timeout=60) as page:
+            assert page.status == 200
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 0
+
+
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_commands_run(tmp_path: Path) -> None:
     """The demo first, as `make demo` runs it; then all others in order."""
@@ -43,6 +57,9 @@ def test_the_commands_run(tmp_path: Path) -> None:
     environment = {**os.environ, "TIERTUNE_RESULTS": str(tmp_path / "results"), "PYTHONPATH": ""}
     printed = {}
     for line in lines:
+        if line.endswith("tiertune ui"):
+            assert_serves(line, tmp_path, environment)
+            continue
         done = subprocess.run(
             ["bash", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500
         )
