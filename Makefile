@@ -54,7 +54,7 @@ test-long: setup ## Tests of minutes each: fast mode against every single access
 	@echo "==> Rust tests of fidelity"
 	$(CARGO_TEST) --package tiertune-sim --test suite fidelity
 	echo "==> long Python tests"
-	$(BIN)/python -m pytest -n $(WORKERS) -m long --ignore=tests/host
+	$(BIN)/python -m pytest -n $(WORKERS) -o faulthandler_timeout=1000 -m long --ignore=tests/host
 
 .PHONY: rust-tests
 rust-tests: ## Build the Rust tests without running them
@@ -209,7 +209,7 @@ test-host: ## Tests on a real Linux host
 	@if [ -n "$$(find tests/host -name 'test_*.py' 2>/dev/null | head -n 1)" ]; then
 	    .ci/prerequisites host >/dev/null
 	    $(MAKE) setup tierd tierload
-	    $(BIN)/python -m pytest tests/host
+	    $(BIN)/python -m pytest -o faulthandler_timeout=1600 tests/host
 	else
 	    echo "test-host: there are no host tests yet; nothing was run"
 	fi
