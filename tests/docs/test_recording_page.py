@@ -39,7 +39,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
             continue
         assert done.returncode == 0, f"{line}\n{done.stderr}"
         wide = [row for row in done.stdout.splitlines() if len(row) > 80 and not row.startswith("profile ")]
-        places = ("report ", "data ", "browser ", "MLflow ")
+        places = ("report ", "config ", "data ", "browser ", "MLflow ")
         assert [row for row in wide if not row.startswith(places)] == [], line
 
 

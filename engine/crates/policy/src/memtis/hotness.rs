@@ -124,6 +124,19 @@ pub struct Counting {
     pub skew_divisor: u64,
 }
 
+impl Counting {
+    /// What so many halvings leave of a count.
+    fn halved(self, total: u32, times: i32) -> u32 {
+        if times <= 0 {
+            total
+        } else if self.keep == 0.5 {
+            total.checked_shr(times as u32).unwrap_or(0)
+        } else {
+            (f64::from(total) * self.keep.powi(times)) as u32
+        }
+    }
+}
+
 /// Counts, bins and histograms.
 #[derive(Serialize, Deserialize)]
 pub struct Hotness {
@@ -259,20 +272,13 @@ impl Hotness {
     pub fn samples_of(&self, unit: Page) -> f64 {
         if self.is_huge(unit) {
             let run = self.runs[self.run(unit)];
-            f64::from(self.halved(run.total, self.clock.wrapping_sub(run.clock) as i32))
+            f64::from(
+                self.counting
+                    .halved(run.total, self.clock.wrapping_sub(run.clock) as i32),
+            )
         } else {
             let small = self.smalls[unit as usize];
-            f64::from(self.halved(small.total(), small.lag(self.clock))) / HUGE as f64
-        }
-    }
-
-    fn halved(&self, total: u32, times: i32) -> u32 {
-        if times <= 0 {
-            total
-        } else if self.counting.keep == 0.5 {
-            total.checked_shr(times as u32).unwrap_or(0)
-        } else {
-            (f64::from(total) * self.counting.keep.powi(times)) as u32
+            f64::from(self.counting.halved(small.total(), small.lag(self.clock))) / HUGE as f64
         }
     }
 
@@ -359,7 +365,7 @@ impl Hotness {
                 self.smalls[unit as usize] = Small::new(small.total(), self.clock, small.flags());
                 return false;
             }
-            let total = self.halved(small.total(), lag);
+            let total = self.counting.halved(small.total(), lag);
             let hot = bin(small.total()) >= self.base_threshold;
             let flags = (small.flags() & !MAY_HOT) | if hot { MAY_HOT } else { 0 };
             self.smalls[unit as usize] = Small::new(total, self.clock, flags);
@@ -375,25 +381,39 @@ impl Hotness {
         let run = self.run(unit);
         if self.runs[run].parts {
             let mut any = false;
-            for part in self.parts(unit) {
-                let small = self.smalls[part];
-                let (total, before) = (small.total(), bin(small.total()));
+            let counting = self.counting;
+            // Most parts have no count, and a halving visits all of them.
+            let cold_may_hot = if self.base_threshold == 0 { MAY_HOT } else { 0 };
+            let mut cold = 0;
+            let parts = self.parts(unit);
+            for small in &mut self.smalls[parts] {
+                let total = small.total();
+                if total == 0 {
+                    *small = Small::new(0, 0, cold_may_hot);
+                    cold += 1;
+                    continue;
+                }
+                let before = bin(total);
                 if before >= hot_from {
                     hot_parts += 1;
                     hot_counts += u64::from(total);
                 }
-                squares += u128::from(total) * u128::from(total);
+                squares += u128::from(u64::from(total) * u64::from(total));
                 let may_hot = if before >= self.base_threshold { MAY_HOT } else { 0 };
-                let left = self.halved(total, lag);
+                let left = counting.halved(total, lag);
                 any |= left > 0;
-                self.smalls[part] = Small::new(left, 0, may_hot);
+                *small = Small::new(left, 0, may_hot);
                 self.as_base[usize::from(bin(left))] += 1;
+            }
+            self.as_base[0] += cold;
+            if hot_from == 0 {
+                hot_parts += cold;
             }
             self.runs[run].parts = any;
         } else if !self.smalls.is_empty() {
             self.as_base[0] += HUGE;
         }
-        let total = self.halved(self.runs[run].total, lag);
+        let total = self.counting.halved(self.runs[run].total, lag);
         let new_bin = bin(total);
         self.histogram[usize::from(new_bin)] += HUGE;
         let skew = if hot_parts == 0 || new_bin >= self.counting.very_hot_bin {
