@@ -209,7 +209,11 @@ fn observe(system: &dyn Tiering, config: &Config, page_bytes: u64, tiers: usize,
             driver.touch(&read, false);
             driver.touch(&written, true);
         }
-        count(&mut driver, phase, hot_start..hot_start + HOT_PAGES);
+        let hot = hot_start..hot_start + HOT_PAGES;
+        count(&mut driver, phase, hot.clone());
+        if batch % PHASE_BATCHES == 0 {
+            know(&mut driver, hot);
+        }
     }
     driver.run_until(BATCHES * batch_ns);
     let policy = &driver.policy;
@@ -255,17 +259,20 @@ fn rehearse(driver: &mut Driver, topology: &Topology) {
             earlier.sample(&accesses);
         }
         count(&mut earlier, (batch / PHASE_BATCHES) as u32, 0..SMALL_PAGES);
+        if batch == 0 {
+            know(&mut earlier, 0..SMALL_PAGES);
+        }
     }
     let notes = earlier.policy.save();
     driver.policy.learn(&notes).expect("they are its own notes");
 }
 
-/// Lets counters and the hidden truth go on as in phase `phase`: in the second phase fast memory is
-/// so loaded that it is the slower one, and parallelism differs by phase.
+/// Lets counters and true latencies go on as in phase `phase`: in the second phase fast memory is so loaded that it is
+/// the slower one, and parallelism differs by phase.
 fn count(driver: &mut Driver, phase: u32, hot: std::ops::Range<Page>) {
     let tiers = driver.tiers();
     let fast_ns = [90.0, 400.0, 110.0][phase as usize % 3];
-    let in_fast = hot.clone().filter(|page| driver.tier_of(*page) == 0).count() as f64;
+    let in_fast = hot.filter(|page| driver.tier_of(*page) == 0).count() as f64;
     let requests = 1e5;
     for tier in 0..tiers {
         let share = if tier == 0 {
@@ -288,10 +295,9 @@ fn count(driver: &mut Driver, phase: u32, hot: std::ops::Range<Page>) {
     cores.occupancy_cycles += requests * aol * 3.0;
     cores.stall_cycles += requests * aol * 0.9;
     cores.cycles += requests * aol * 1.5;
-    know(driver, hot);
 }
 
-/// The hidden truth while `hot` is hot.
+/// How often pages are read, while `hot` is hot.
 fn know(driver: &mut Driver, hot: std::ops::Range<Page>) {
     for page in 0..driver.hidden.reads_now.len() as Page {
         let reads = if hot.contains(&page) { 1e4 } else { 1e2 };
