@@ -6,7 +6,9 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -14,6 +16,7 @@ import tiertune
 from tests.cli.small import CAMPAIGN, write_small
 from tests.cli.small import tiertune as command
 from tests.source_tree import PACKAGE
+from tiertune.tuner.api.evaluation import seeds_of
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +58,11 @@ def test_a_campaign_is_tuned_and_its_results_are_frames(
     assert len(found.trials) == 8
     assert found.trials["best_so_far"].is_monotonic_decreasing
     assert found.trials.loc[0, "origin"] == "default"
-    assert set(found.best) == set(tiertune.knobs("hemem").index)
+    # Random search over eight trials found nothing better: what to run is the default then.
+    assert found.cells.loc[0, "outcome"] == "no-improvement"
+    assert found.best == tiertune.knobs("hemem")["default"].to_dict()
+    assert found.knobs["changed"].any()
+    assert {"value", "knob.read_hot_threshold"} <= set(found.trials.columns)
     assert len(found.validation) == 5
     assert set(found.timelines["role"]) == {"default", "tuned"}
     assert found.effect is not None
@@ -92,8 +99,58 @@ def test_mistakes_are_the_sentences_of_the_commands(tmp_path: Path) -> None:
             {"workload": "gups", "machine": "skx-numa", "ratio": "1:8"}]}, results=tmp_path)  # fmt: skip
     with pytest.raises(tiertune.InputError, match="give a campaign or a workload"):
         tiertune.tune(results=tmp_path)
+
+
+@pytest.mark.parametrize("seeds", [[-1], [], True, 1.5, "x", [2**53], ["1"]])
+def test_seeds_that_are_none_are_refused(seeds: Any) -> None:
     with pytest.raises(tiertune.InputError, match="seeds"):
-        tiertune.run("hemem", "gups", "skx-numa", seeds=[-1], results=tmp_path)
+        seeds_of(seeds)
+
+
+@pytest.mark.parametrize("seeds", [[1, 2], range(1, 3), np.arange(1, 3), "1-2", np.array([1, 2, 1])])
+def test_seeds_of_any_kind_are_numbers(seeds: Any) -> None:
+    assert seeds_of(seeds) == [1, 2]
+    assert seeds_of(np.int64(7)) == [7]
+
+
+@pytest.mark.parametrize(
+    ("ask", "arguments", "sentence"),
+    [
+        (tiertune.tune, {"campaign": "demo", "trials": 5, "ratio": "1:4"}, "ratio and trials: goes with a w"),
+        (
+            tiertune.explain,
+            {"campaign": "demo", "keep": 0.95},
+            r"keep \(percent\): 0.95 .*nearest valid is 10",
+        ),
+        (tiertune.explain, {"campaign": "demo", "seeds": 4}, "seeds: 4 is not from 5 to 1000"),
+        (tiertune.explain, {"campaign": "demo", "jobs": -1}, "jobs: -1 is not from 1 to 256"),
+        (tiertune.transfer, {"campaigns": "demo", "seeds": 0}, "seeds: 0 is not from 5 to 1000"),
+        (tiertune.transfer, {"campaigns": "demo", "first": "1:2"}, "name its axis"),
+        (tiertune.transfer, {"campaigns": "demo", "aim": "best"}, "use mean or worst"),
+        (
+            tiertune.run,
+            {"system": "mru", "workload": "gups", "machine": "skx-numa", "mode": "x"},
+            "mode x: use fast",
+        ),
+        (tiertune.load_profile, {"path": "nowhere.parquet"}, "there is no such file"),
+    ],
+)
+def test_arguments_that_would_be_ignored_or_mislead_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Any, arguments: dict[str, Any], sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(tiertune.InputError, match=sentence):
+        ask(**arguments)
+    assert list(tmp_path.iterdir()) == [], "something was run"
+
+
+def test_cells_are_counted_from_one(
+    tuned: tuple[Path, tiertune.Results, list[tiertune.Progress]],
+) -> None:
+    folder, _, _ = tuned
+    for number, near in ((0, "smallest is 1"), (-1, "smallest is 1"), (2, "largest is 1")):
+        with pytest.raises(tiertune.InputError, match=f"--cell {number}: small has 1; the {near}"):
+            tiertune.explain("small", cells=[number], results=folder / "results")
 
 
 def test_a_sweep_is_a_frame(tuned: tuple[Path, tiertune.Results, list[tiertune.Progress]]) -> None:
@@ -117,3 +174,24 @@ def test_an_explanation_is_a_frame(tuned: tuple[Path, tiertune.Results, list[tie
     assert found.campaign == "small"
     assert len(found.document["cells"]) == 1
     assert found.verdict
+
+
+def test_a_recorded_profile_is_loaded_as_frames(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("profile")
+    recorded = tiertune.record("masim-stairs-ci", "skx-numa", results=folder)
+    assert recorded.path.parent == folder / "profiles"
+    profile = tiertune.load_profile(recorded.path)
+    assert profile.objects.equals(recorded.objects)
+    assert (profile.objects["pages"] > 0).all()
+    # Rows are addresses, columns slices: both add up to the reads of the objects.
+    assert profile.heat.to_numpy().sum() == pytest.approx(profile.objects["reads"].sum(), rel=1e-6)
+    assert profile.heat.index.is_monotonic_increasing
+    assert 0 < profile.heat.index[0] < profile.heat.index[-1] < 1
+    assert profile.phases["slices"].sum() == profile.heat.shape[1]
+    assert profile.phases.loc[0, "first_slice"] == 0
+    popular = profile.popularity
+    assert popular.is_monotonic_increasing
+    assert (popular.index[-1], popular.iloc[-1]) == (1.0, pytest.approx(1.0))
+    assert popular.loc[0.5] >= 0.5

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 Document = Mapping[str, Any]
 
+MACHINE = "skx-numa"
+SYSTEMS = ("hemem",)
+RATIO = "1:8"
+TRIALS = 60
+"""What a workload is tuned with where nothing else was said."""
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -37,10 +43,10 @@ def tune(
     campaign: str | Path | Document | None = None,
     *,
     workload: str | Path | None = None,
-    machine: str | Path = "skx-numa",
-    systems: Sequence[str] | str = "hemem",
-    ratio: str = "1:8",
-    trials: int = 60,
+    machine: str | Path | None = None,
+    systems: Sequence[str] | str | None = None,
+    ratio: str | None = None,
+    trials: int | None = None,
     name: str | None = None,
     results: str | Path = "results",
     extend: bool = False,
@@ -49,18 +55,18 @@ def tune(
     """Runs a campaign to its end, in simulation: search, validation on fresh seeds; returns what came of it.
 
     `campaign` is a name, a file, or what such a file holds; or give a `workload`, as `tiertune tune
-    --workload`. What ran before is kept, so a call that was interrupted goes on when it is made again.
+    --workload`, to be tuned on `machine` (skx-numa), for `systems` (hemem), at `ratio` (1:8) of fast to slow
+    memory, with `trials` (60) of search. What ran before is kept, so a call that was interrupted goes on when
+    it is made again.
     `progress` is called from the threads that run trials. Raises `InputError`, and `JournalError` where the
     results are of others.
     """
-    from tiertune.files import InputError
     from tiertune.tuner.api.results import load_results
     from tiertune.tuner.campaign import load_campaign
     from tiertune.tuner.plan import plan_of
     from tiertune.tuner.simulation import SimBackend
 
-    if (campaign is None) == (workload is None):
-        raise InputError("give a campaign or a workload, one of the two")
+    one_of(campaign, workload, machine=machine, systems=systems, ratio=ratio, trials=trials)
     folder = Path(results)
     check_name(name)
     with _campaign_file(campaign, workload, machine, systems, ratio, trials, folder) as source:
@@ -71,14 +77,28 @@ def tune(
     return load_results(plan.name, folder)
 
 
+def one_of(campaign: object, workload: object, **of_workload: object) -> None:
+    """Raises InputError unless there is a campaign or a workload, and nothing that a campaign says itself."""
+    from tiertune.files import InputError
+
+    if (campaign is None) == (workload is None):
+        raise InputError("give a campaign or a workload, one of the two")
+    if campaign is not None:
+        told = [name for name, given in of_workload.items() if given is not None]
+        if told:
+            raise InputError(
+                f"{' and '.join(told)}: goes with a workload only; a campaign says it in its file"
+            )
+
+
 @contextmanager
 def _campaign_file(
     campaign: str | Path | Document | None,
     workload: str | Path | None,
-    machine: str | Path,
-    systems: Sequence[str] | str,
-    ratio: str,
-    trials: int,
+    machine: str | Path | None,
+    systems: Sequence[str] | str | None,
+    ratio: str | None,
+    trials: int | None,
     results: Path,
 ) -> Iterator[str]:
     if isinstance(campaign, str | Path):
@@ -87,9 +107,9 @@ def _campaign_file(
         with written("campaign", campaign) as path:
             yield str(path)
     else:
-        names = [systems] if isinstance(systems, str) else list(systems)
+        names = [systems] if isinstance(systems, str) else list(systems or SYSTEMS)
         spaces = {one: space_of(one, results) for one in names}
-        with campaign_of(str(workload), str(machine), names, ratio, trials, spaces) as path:
+        with campaign_of(str(workload), str(machine or MACHINE), names, ratio, trials, spaces) as path:
             yield str(path)
 
 
@@ -213,13 +233,14 @@ def tuned(source: str, results: Path, run: Callable[[Campaign, CampaignPlan], No
 @contextmanager
 def campaign_of(
     workload: str,
-    machine: str,
-    systems: list[str],
-    ratio: str,
-    trials: int,
+    machine: str | None,
+    systems: Sequence[str] | None,
+    ratio: str | None,
+    trials: int | None,
     spaces: Mapping[str, str] | None = None,
 ) -> Iterator[Path]:
     """A campaign file for one workload on one machine; gone afterwards, as results keep the resolved one."""
+    trials, systems = TRIALS if trials is None else trials, systems or SYSTEMS
     import tempfile
 
     import yaml
@@ -237,8 +258,8 @@ def campaign_of(
         "scenarios": [
             {
                 "workload": lasting("workloads", workload),
-                "machine": lasting("machines", machine),
-                "ratio": ratio,
+                "machine": lasting("machines", machine or MACHINE),
+                "ratio": ratio or RATIO,
             }
         ],
         "systems": [{"system": name, "space": (spaces or {}).get(name, name)} for name in systems],

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, get_args
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
     from tiertune.workloads.definition import Workload
 
 MAX_SEEDS = 10_000
+MAX_SEED = 2**53 - 1
+"""JSON readers without 64-bit integers keep it exact."""
 
-Seeds: TypeAlias = int | str | Iterable[int]
+Seeds: TypeAlias = SupportsIndex | str | Iterable[SupportsIndex]
 Mode: TypeAlias = Literal["fast", "reference"]
 Noise: TypeAlias = Literal["independent", "paired"]
 """Whether two configs at one seed share their random numbers, so that differences between them stand out."""
@@ -82,8 +85,14 @@ def run(
     import pandas as pd
 
     from tiertune.adapters.registry import adapter_for
+    from tiertune.files import InputError
 
     adapter = adapter_for(system)
+    for name, given, valid in (("mode", mode, get_args(Mode)), ("noise", noise, get_args(Noise))):
+        if given not in valid:
+            raise InputError(f"{name} {given}: use {' or '.join(valid)}")
+    if timeline_points < 0:
+        raise InputError(f"timeline_points {timeline_points}: use 0 for none, or more")
     document, measured = evaluate(
         adapter, dict(config or {}), str(workload), str(machine), ratio, page_size, threads, seeds_of(seeds),
         mode, Path(results), notify or (lambda text: None), timeline_points, noise,
@@ -262,7 +271,11 @@ def seeds_of(seeds: Seeds) -> list[int]:
 
     if isinstance(seeds, str):
         return parse_seeds(seeds)
-    numbers = [seeds] if isinstance(seeds, int) else list(seeds)
-    if not numbers or any(isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in numbers):
-        raise InputError(f"seeds {numbers}: give whole numbers from 0 on, such as 1 or [1, 2, 3]")
+    given = list(seeds) if isinstance(seeds, Iterable) else [seeds]
+    try:
+        numbers = [operator.index(one) for one in given if not isinstance(one, bool)]
+    except TypeError:
+        numbers = []
+    if not given or len(numbers) < len(given) or not all(0 <= one <= MAX_SEED for one in numbers):
+        raise InputError(f"seeds {given}: give whole numbers from 0 to 2^53 - 1, such as 1 or [1, 2, 3]")
     return list(dict.fromkeys(numbers))

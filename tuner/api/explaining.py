@@ -68,7 +68,7 @@ class Explanation:
 
 
 def explain(
-    campaign: str,
+    campaign: str | Path,
     *,
     cells: Sequence[int] | None = None,
     keep: float = 95.0,
@@ -86,27 +86,29 @@ def explain(
     `keep` is percent of the gain that the fewest changes keep, `cells` are numbers from 1. Everything
     measured is kept under `results`. Raises `InputError`.
     """
+    from tiertune.tuner.api import limits
     from tiertune.tuner.api.campaigns import tuned_here
     from tiertune.tuner.explanation.study import Settings
 
+    limits.check("keep (percent)", keep, limits.KEEP_PCT)
+    limits.check("seeds", seeds, limits.SEEDS)
+    limits.check("slices", slices, limits.SLICES)
+    limits.check("points", points, limits.POINTS)
+    limits.check("grid", grid, limits.GRID)
     folder = Path(results)
-    name = tuned_here(campaign, folder, progress)
+    quiet = laboratory(folder, jobs, fresh)
+    name = tuned_here(str(campaign), folder, progress)
     settings = Settings(seeds, keep / 100.0, slices, points, grid)
     numbers = None if cells is None else list(cells)
-    return Explanation(
-        name, document_of(name, folder, numbers, settings, False, laboratory(folder, jobs, fresh))
-    )
+    return Explanation(name, document_of(name, folder, numbers, settings, False, quiet))
 
 
 def laboratory(results: Path, jobs: int | None, fresh: bool) -> Laboratory:
-    """One that measures without a word."""
-    import os
-
+    """One that measures without a word; raises `InputError`."""
+    from tiertune.tuner.api.limits import jobs_of
     from tiertune.tuner.transfer.measuring import Laboratory
 
-    return Laboratory(
-        results, jobs or len(os.sched_getaffinity(0)), lambda text: None, lambda told: None, fresh
-    )
+    return Laboratory(results, jobs_of(jobs), lambda text: None, lambda told: None, fresh)
 
 
 def document_of(
@@ -119,6 +121,7 @@ def document_of(
 ) -> dict[str, Any]:
     """What is told of the campaign `name`; `one` where there may be one cell only. Raises `InputError`."""
     from tiertune.files import InputError
+    from tiertune.tuner.api.limits import check_numbers
     from tiertune.tuner.explanation.document import cell_document, labels_of, verdict_of
     from tiertune.tuner.explanation.report import NOT_MEASURED
     from tiertune.tuner.explanation.study import run_study
@@ -129,9 +132,7 @@ def document_of(
 
     path = results / name / "journal.sqlite"
     contexts = contexts_of([path])
-    wrong = [number for number in numbers or () if number > len(contexts)]
-    if wrong:
-        raise InputError(f"--cell {wrong[0]}: {name} has {len(contexts)}; the largest is {len(contexts)}")
+    check_numbers("--cell", numbers, len(contexts), f"{name} has")
     chosen = list(dict.fromkeys(numbers or range(1, len(contexts) + 1)))
     if one and len(chosen) > 1:
         raise InputError(f"--write: {name} has {len(chosen)} cells; pick one with --cell, such as --cell 1")

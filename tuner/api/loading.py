@@ -147,8 +147,11 @@ class Profile:
 
 def load_profile(path: str | Path) -> Profile:
     """The profile in a Parquet file; raises `InputError` where it is none."""
+    from tiertune.files import InputError
     from tiertune.workloads.anatomy import read_anatomy
 
+    if not Path(path).is_file():
+        raise InputError(f"{path}: there is no such file; `record` or `tiertune record` makes a profile")
     return Profile(Path(path), read_anatomy(Path(path)))
 
 

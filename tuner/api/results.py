@@ -61,15 +61,17 @@ class Results:
 
     @property
     def trials(self) -> pd.DataFrame:
-        """A row for each search trial; `value` and `best_so_far` are in the metric's unit, one column a
-        knob."""
+        """A row for each search trial; `value` and `best_so_far` are in the metric's unit, each knob is a
+        column ``knob.NAME``, as in a sweep."""
         import pandas as pd
 
         rows = []
         for cell in self.report.cells:
             for trial in cell.search:
                 told = trial.model_dump(exclude={"config"})
-                rows.append({"cell": cell.id, **told, **trial.config})
+                # Knobs may be called like a column: `value` is one of the oracle's.
+                knobs = {f"knob.{name}": value for name, value in trial.config.items()}
+                rows.append({"cell": cell.id, **told, **knobs})
         return pd.DataFrame(rows)
 
     @property
@@ -105,12 +107,20 @@ class Results:
 
     @property
     def best(self) -> dict[str, Value]:
-        """The winner's knobs, of the only cell; see `best_of` where there are several."""
+        """What to run, of the only cell; see `best_of` where there are several."""
         return self.best_of(self._only().id)
 
     def best_of(self, cell: str) -> dict[str, Value]:
-        """The knobs of a cell's winner; the default's where nothing better was found."""
-        return {knob.name: knob.tuned for knob in self._cell(cell).knobs}
+        """Every knob of a cell's winner where it was validated as better than the default, else of the
+        default. Knobs of a winner that is not better are in `knobs`."""
+        from tiertune.adapters.registry import adapter_for
+
+        found = self._cell(cell)
+        if found.outcome == "improved":
+            return {knob.name: knob.tuned for knob in found.knobs}
+        if found.knobs:
+            return {knob.name: knob.default for knob in found.knobs}
+        return dict(adapter_for(found.system).resolve({}))
 
     @property
     def effect(self) -> Effect | None:

@@ -56,11 +56,10 @@ def sweep(
     What was measured before with the same engine is read back from `results`. `seeds` go in place of the
     matrix's. Raises `InputError` where it is wrong, or no combination can run.
     """
-    import os
-
     from tiertune.files import InputError
     from tiertune.tuner.api.campaigns import written
     from tiertune.tuner.api.evaluation import seeds_of
+    from tiertune.tuner.api.limits import jobs_of
     from tiertune.tuner.sweep.definition import load_sweep
     from tiertune.tuner.sweep.matrix import rows_of
 
@@ -75,7 +74,7 @@ def sweep(
     plans = rows_of(loaded, folder)
     check_runnable(loaded, plans)
     rows, groups, document, paths = measured(
-        loaded, plans, folder, jobs=jobs or len(os.sched_getaffinity(0)), fresh=fresh,
+        loaded, plans, folder, jobs=jobs_of(jobs), fresh=fresh,
         timelines=timelines or loaded.timelines, notify=lambda text: None,
         listener=progress or (lambda told: None),
     )  # fmt: skip

@@ -57,10 +57,13 @@ class Transfer:
 
     @property
     def matrix(self) -> pd.DataFrame:
-        """Ratios: rows are where a config was tuned, columns where it runs."""
-        return self.cells.pivot_table(
-            index=["system", "tuned_in"], columns="runs_in", values="ratio", sort=False, dropna=False
-        )
+        """Ratios: rows are where a config was tuned, columns where it runs; empty for a walk."""
+        import pandas as pd
+
+        cells = self.cells
+        if cells.empty:
+            return pd.DataFrame()
+        return cells.set_index(["system", "tuned_in", "runs_in"])["ratio"].unstack(sort=False)
 
     @property
     def walks(self) -> pd.DataFrame:
@@ -84,7 +87,7 @@ class Transfer:
 
 
 def transfer(
-    campaigns: str | Sequence[str],
+    campaigns: str | Path | Sequence[str | Path],
     *,
     seeds: int = 8,
     candidates: int = 5,
@@ -106,25 +109,45 @@ def transfer(
     config stops being better by `least` percent. Everything measured is kept under `results`. Raises
     `InputError`.
     """
-    from tiertune.files import InputError
+    from tiertune.tuner.api import limits
     from tiertune.tuner.api.campaigns import tuned_here
     from tiertune.tuner.api.explaining import laboratory
+
+    limits.check("seeds", seeds, limits.SEEDS)
+    limits.check("candidates", candidates, limits.CANDIDATES)
+    limits.check("portfolio", portfolio, limits.PORTFOLIO)
+    limits.check("least (percent)", least, limits.LEAST_PCT)
+    folder = Path(results)
+    settings = settings_of(seeds, candidates, portfolio, aim)
+    walk = walk_of(along, first, last, least, contexts)
+    quiet = laboratory(folder, jobs, fresh)
+    sources = [campaigns] if isinstance(campaigns, str | Path) else list(campaigns)
+    names = [tuned_here(str(source), folder, progress) for source in sources]
+    return Transfer(tuple(names), document_of(names, folder, settings, walk, quiet))
+
+
+def settings_of(seeds: int, candidates: int, portfolio: int, aim: str) -> Settings:
+    """What a user chooses; raises `InputError`."""
+    from tiertune.files import InputError
     from tiertune.tuner.transfer.study import Settings
 
     if aim not in ("mean", "worst"):
-        raise InputError(f"aim {aim}: use mean or worst")
-    folder = Path(results)
-    walk = walk_of(along, first, last, least, contexts) if along else None
-    sources = [campaigns] if isinstance(campaigns, str) else list(campaigns)
-    names = [tuned_here(source, folder, progress) for source in sources]
-    settings = Settings(seeds, candidates, portfolio, aim)
-    return Transfer(tuple(names), document_of(names, folder, settings, walk, laboratory(folder, jobs, fresh)))
+        raise InputError(f"--aim {aim}: use mean or worst")
+    return Settings(seeds, candidates, portfolio, "mean" if aim == "mean" else "worst")
 
 
 def walk_of(
-    along: str, first: str | None, last: str | None, least: float, contexts: Sequence[int] | None
-) -> Walk:
-    """The walk between two ends as they are written; raises `InputError`."""
+    along: str | None, first: str | None, last: str | None, least: float, contexts: Sequence[int] | None
+) -> Walk | None:
+    """The walk between two ends as they are written, None without an axis; raises `InputError`."""
+    from tiertune.files import InputError
+
+    if along is None:
+        if first or last or contexts:
+            raise InputError(
+                "--from, --to and --context are about a walk; name its axis, such as --along ratio"
+            )
+        return None
     return Walk(along, _ends(along, first, last), least, None if contexts is None else tuple(contexts))
 
 
@@ -192,6 +215,7 @@ def document_of(
 
 def _walk(contexts: Sequence[Context], asked: Walk, seeds: int, laboratory: Laboratory) -> dict[str, Any]:
     from tiertune.files import InputError
+    from tiertune.tuner.api.limits import check_numbers
     from tiertune.tuner.transfer.axis import axis_called
     from tiertune.tuner.transfer.breakpoint import along_document, walk
     from tiertune.tuner.transfer.context import labels_of
@@ -207,9 +231,7 @@ def _walk(contexts: Sequence[Context], asked: Walk, seeds: int, laboratory: Labo
         raise InputError(
             "nothing better than the default was found in any context: there is nothing to walk with"
         )
-    wrong = [number for number in numbers or () if number > len(contexts)]
-    if wrong:
-        raise InputError(f"--context {wrong[0]}: there are {len(contexts)}; the largest is {len(contexts)}")
+    check_numbers("--context", numbers, len(contexts), "there are")
     chosen = [number - 1 for number in dict.fromkeys(numbers or tuned)]
     axis = axis_called(along)
     pairs = [(contexts[number], labels[number]) for number in chosen]

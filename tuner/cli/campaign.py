@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tiertune.tuner.api.campaigns import MACHINE, RATIO, SYSTEMS, TRIALS
 from tiertune.tuner.cli.failures import guarded, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
 from tiertune.tuner.cli.places import ELSEWHERE, Places, live_plan, places_of, running
@@ -104,12 +105,21 @@ def tune(
         str | None,
         typer.Option("--workload", "-w", help="Instead of a campaign: a workload or measured profile."),
     ] = None,
-    machine: Annotated[str, typer.Option("--machine", "-m", help="Machine for --workload.")] = "skx-numa",
-    system: Annotated[
-        list[str] | None, typer.Option("--system", help="System for --workload; repeat it to tune several.")
+    machine: Annotated[
+        str | None, typer.Option("--machine", "-m", help=f"Machine for --workload; {MACHINE} if absent.")
     ] = None,
-    ratio: Annotated[str, typer.Option(help="Fast to slow memory for --workload.")] = "1:8",
-    trials: Annotated[int, typer.Option(min=1, help="Search trials for --workload.")] = 60,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--system", help=f"System for --workload; repeat it to tune several; {SYSTEMS[0]} if absent."
+        ),
+    ] = None,
+    ratio: Annotated[
+        str | None, typer.Option(help=f"Fast to slow memory for --workload; {RATIO} if absent.")
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help=f"Search trials for --workload; {TRIALS} if absent.")
+    ] = None,
     results: Results = RESULTS,
     name: Name = None,
     extend: Extend = False,
@@ -138,15 +148,15 @@ def tune(
       tiertune tune campaigns/rack.yaml --container 0,2
     """
     from tiertune.files import InputError
-    from tiertune.tuner.api.campaigns import campaign_of
+    from tiertune.tuner.api.campaigns import campaign_of, one_of
 
-    if (campaign is None) == (workload is None):
-        raise InputError("give a campaign or --workload, one of the two")
+    said = {"--machine": machine, "--system": system or None, "--ratio": ratio, "--trials": trials}
+    one_of(campaign, workload, **said)
     places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [], container)
     if then_host is not None and places.live is None:
         raise InputError("--then-host needs --here, --hosts or --container, which say where live trials run")
     if workload is not None:
-        with campaign_of(workload, machine, system or ["hemem"], ratio, trials) as made:
+        with campaign_of(workload, machine, system, ratio, trials) as made:
             source = str(made)
             _tune(
                 source,

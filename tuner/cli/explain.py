@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tiertune.tuner.api.limits import GRID, JOBS, KEEP_PCT, POINTS, SEEDS, SLICES
 from tiertune.tuner.cli.failures import guarded, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
 
@@ -21,21 +22,34 @@ def explain(
         list[int] | None, typer.Option(min=1, help="Explain this cell only; repeat for more.")
     ] = None,
     keep: Annotated[
-        float, typer.Option(min=10.0, max=100.0, help="Percent of the gain that the fewest changes keep.")
+        float,
+        typer.Option(
+            min=KEEP_PCT.least, max=KEEP_PCT.most, help="Percent of the gain that the fewest changes keep."
+        ),
     ] = 95.0,
-    seeds: Annotated[int, typer.Option(min=5, max=1000, help="Fresh seeds of judgement.")] = 8,
+    seeds: Annotated[
+        int, typer.Option(min=SEEDS.least, max=SEEDS.most, help="Fresh seeds of judgement.")
+    ] = 8,
     slices: Annotated[
-        int, typer.Option(min=0, max=16, help="Knobs to walk along; the first two also together.")
+        int,
+        typer.Option(
+            min=SLICES.least, max=SLICES.most, help="Knobs to walk along; the first two also together."
+        ),
     ] = 3,
-    points: Annotated[int, typer.Option(min=3, max=65, help="Values of each knob walked along.")] = 9,
-    grid: Annotated[int, typer.Option(min=3, max=33, help="Values a side of two knobs together.")] = 7,
+    points: Annotated[
+        int, typer.Option(min=POINTS.least, max=POINTS.most, help="Values of each knob walked along.")
+    ] = 9,
+    grid: Annotated[
+        int, typer.Option(min=GRID.least, max=GRID.most, help="Values a side of two knobs together.")
+    ] = 7,
     write: Annotated[
         Path | None,
         typer.Option("--write", metavar="FILE", help="Also write the fewest changes as a config, YAML."),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what was measured before.")] = False,
     jobs: Annotated[
-        int | None, typer.Option(min=1, max=256, help="Runs at a time; one for each core by default.")
+        int | None,
+        typer.Option(min=JOBS.least, max=JOBS.most, help="Runs at a time; one for each core by default."),
     ] = None,
     results: Results = RESULTS,
     dry_run: DryRun = False,
@@ -81,9 +95,8 @@ def _measure(
     jobs: int | None,
     fresh: bool,
 ) -> dict[str, Any]:
-    import os
-
     from tiertune.tuner.api.explaining import document_of
+    from tiertune.tuner.api.limits import jobs_of
     from tiertune.tuner.cli.output import console
     from tiertune.tuner.explanation.counting import counting
     from tiertune.tuner.sweep.progress import watching
@@ -92,7 +105,7 @@ def _measure(
     screen = console(stderr=True)
     with watching(screen) as (bar, notify):
         listener = bar if screen.is_terminal else counting(notify)
-        laboratory = Laboratory(results, jobs or len(os.sched_getaffinity(0)), notify, listener, fresh)
+        laboratory = Laboratory(results, jobs_of(jobs), notify, listener, fresh)
         return document_of(name, results, numbers, settings, one, laboratory)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tiertune.tuner.api.limits import CANDIDATES, JOBS, LEAST_PCT, PORTFOLIO, SEEDS
 from tiertune.tuner.cli.failures import guarded, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
 
@@ -21,11 +22,18 @@ def transfer(
     campaigns: Annotated[
         list[str], typer.Argument(metavar="CAMPAIGN...", help="Campaigns; those not run yet are run first.")
     ],
-    seeds: Annotated[int, typer.Option(min=5, max=1000, help="Fresh seeds of judgement.")] = 8,
+    seeds: Annotated[
+        int, typer.Option(min=SEEDS.least, max=SEEDS.most, help="Fresh seeds of judgement.")
+    ] = 8,
     candidates: Annotated[
-        int, typer.Option(min=1, max=5, help="Finalists of each context that may be chosen.")
+        int,
+        typer.Option(
+            min=CANDIDATES.least, max=CANDIDATES.most, help="Finalists of each context that may be chosen."
+        ),
     ] = 5,
-    portfolio: Annotated[int, typer.Option(min=1, max=8, help="Configurations of the portfolio.")] = 2,
+    portfolio: Annotated[
+        int, typer.Option(min=PORTFOLIO.least, max=PORTFOLIO.most, help="Configurations of the portfolio.")
+    ] = 2,
     aim: Annotated[str, typer.Option(help="What the portfolio is to be best at: mean or worst.")] = "mean",
     along: Annotated[
         str | None, typer.Option(metavar="AXIS", help="Walk an axis: ratio, threads or latency-gap.")
@@ -33,14 +41,18 @@ def transfer(
     first: Annotated[str | None, typer.Option("--from", help="Where the walk begins, such as 2:1.")] = None,
     last: Annotated[str | None, typer.Option("--to", help="Where it ends, such as 1:16.")] = None,
     least: Annotated[
-        float, typer.Option(min=0.0, max=1000.0, help="Gain in percent that counts as better on a walk.")
+        float,
+        typer.Option(
+            min=LEAST_PCT.least, max=LEAST_PCT.most, help="Gain in percent that counts as better on a walk."
+        ),
     ] = 1.0,
     context: Annotated[
         list[int] | None, typer.Option(min=1, help="Walk with this context's config only; repeat for more.")
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what was measured before.")] = False,
     jobs: Annotated[
-        int | None, typer.Option(min=1, max=256, help="Runs at a time; one for each core by default.")
+        int | None,
+        typer.Option(min=JOBS.least, max=JOBS.most, help="Runs at a time; one for each core by default."),
     ] = None,
     results: Results = RESULTS,
     dry_run: DryRun = False,
@@ -57,17 +69,11 @@ def transfer(
       tiertune transfer transfer
       tiertune transfer transfer --along ratio --from 2:1 --to 1:16
     """
-    from tiertune.files import InputError
-    from tiertune.tuner.api.transferring import walk_of
+    from tiertune.tuner.api.transferring import settings_of, walk_of
     from tiertune.tuner.cli.campaign import tuned_campaign
-    from tiertune.tuner.transfer.study import Settings
 
-    if aim not in ("mean", "worst"):
-        raise InputError(f"--aim {aim}: use mean or worst")
-    if along is None and (first or last or context):
-        raise InputError("--from, --to and --context are about a walk; name its axis, such as --along ratio")
-    settings = Settings(seeds, candidates, portfolio, "mean" if aim == "mean" else "worst")
-    walk = walk_of(along, first, last, least, context) if along else None
+    settings = settings_of(seeds, candidates, portfolio, aim)
+    walk = walk_of(along, first, last, least, context)
     if dry_run:
         _print_plan(campaigns, results, as_json)
         return
@@ -89,15 +95,14 @@ def _measure(
     settings: Settings,
     walk: Walk | None,
 ) -> dict[str, Any]:
-    import os
-
+    from tiertune.tuner.api.limits import jobs_of
     from tiertune.tuner.api.transferring import document_of
     from tiertune.tuner.cli.output import console
     from tiertune.tuner.sweep.progress import watching
     from tiertune.tuner.transfer.measuring import Laboratory
 
     with watching(console(stderr=True)) as (listener, notify):
-        laboratory = Laboratory(results, jobs or len(os.sched_getaffinity(0)), notify, listener, fresh)
+        laboratory = Laboratory(results, jobs_of(jobs), notify, listener, fresh)
         return document_of(names, results, settings, walk, laboratory)
 
 
