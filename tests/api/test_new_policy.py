@@ -54,6 +54,11 @@ def test_its_own_test_is_one_for_pytest(tmp_path: Path) -> None:
         ("hemem", "there is a system of that name; try my-hemem"),
         ("Greedy", "small letters, digits and dashes"),
         ("class", "Python has a use for that word; try my-class"),
+        ("none", "Python has a use for that word; try my-none"),
+        ("queue", "Python has a module of that name, which it would hide; try my-queue"),
+        ("tiertune", "Python has a module of that name, which it would hide; try my-tiertune"),
+        ("numpy", "Python has a module of that name, which it would hide; try my-numpy"),
+        ("policy-contract", "its file uses another PolicyContract already; try my-policy-contract"),
         ("there", "it is there already; nothing was written"),
     ],
 )
@@ -63,6 +68,27 @@ def test_names_that_will_not_do_are_refused(tmp_path: Path, name: str, sentence:
     assert done.exit_code == 2
     assert sentence in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("match", "Rust has a use for that word; try my-match"),
+        ("sampler-request", "its file uses another SamplerRequest already; try my-sampler-request"),
+        ("box", "Rust has a use for that word"),
+        ("vec", "its file uses another Vec already; try my-vec"),
+        ("lru", "is there already; nothing was written"),
+    ],
+)
+def test_names_that_will_not_build_are_refused(tmp_path: Path, name: str, sentence: str) -> None:
+    for path in [*FIRST_LINES, CRATE / "lru.rs"]:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, tmp_path / path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    done = tiertune("new-policy", name, "--rust", "--in", tmp_path)
+    assert done.exit_code == 2
+    assert sentence in done.stderr
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_a_policy_in_rust_is_a_file_and_a_line_in_each_place(tmp_path: Path) -> None:

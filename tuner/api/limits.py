@@ -24,7 +24,6 @@ KEEP_PCT = Limits(10, 100)
 SLICES = Limits(0, 16)
 POINTS = Limits(3, 65)
 GRID = Limits(3, 33)
-TRIALS = Limits(1, 1_000_000)
 
 
 def check(name: str, value: float, limits: Limits) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,11 @@ FIRST_LINES = {
     Path("adapters", "registry.py"): '    "notier": BaselineAdapter,',
 }
 """Files of a checkout that name systems, and the line before which a new one goes."""
+RUST_WORDS = re.compile(
+    "abstract|as|async|await|become|box|break|const|continue|crate|do|dyn|else|enum|extern|false|final|fn|for"
+    "|gen|if|impl|in|let|loop|macro|match|mod|move|mut|override|priv|pub|ref|return|self|static|struct|super"
+    "|trait|true|try|type|typeof|unsafe|unsized|use|virtual|where|while|yield"
+)
 
 
 @dataclass(frozen=True)
@@ -29,13 +35,11 @@ class Names:
 
 
 def names_of(name: str) -> Names:
-    """Raises `InputError` where `name` is none for a policy, or one that there is."""
+    """Raises `InputError` where `name` is none for a policy in any language, or one that there is."""
     from tiertune import engine
 
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or len(name) > 40:
         raise InputError(f"{name}: a policy's name is small letters, digits and dashes, 40 at most")
-    if keyword.iskeyword(name):
-        raise InputError(f"{name}: Python has a use for that word; try my-{name}")
     if any(system.name == name for system in engine.systems()):
         raise InputError(f"{name}: there is a system of that name; try my-{name}")
     return Names(name, name.replace("-", "_"), "".join(part.capitalize() for part in name.split("-")))
@@ -47,6 +51,11 @@ def python_policy(name: str, folder: Path) -> list[Path]:
     Raises `InputError` where the folder is there already, or the name is none.
     """
     names, place = names_of(name), folder / name
+    if keyword.iskeyword(name) or keyword.iskeyword(names.type):
+        raise InputError(f"{name}: Python has a use for that word; try my-{name}")
+    if names.module in _modules():
+        raise InputError(f"{name}: Python has a module of that name, which it would hide; try my-{name}")
+    _check_type(names, "policy.py", "test_policy.py")
     if place.exists():
         raise InputError(f"{place}: it is there already; nothing was written")
     golden = _golden(names)
@@ -69,6 +78,9 @@ def rust_policy(name: str, checkout: Path) -> list[Path]:
     Raises `InputError` where `checkout` is none, or has something of that name.
     """
     names = names_of(name)
+    if RUST_WORDS.fullmatch(name):
+        raise InputError(f"{name}: Rust has a use for that word; try my-{name}")
+    _check_type(names, "policy.rs")
     added = {path: _with_line(checkout / path, before, names) for path, before in FIRST_LINES.items()}
     made = {
         CRATE / f"{names.module}.rs": _filled("policy.rs", names),
@@ -82,6 +94,21 @@ def rust_policy(name: str, checkout: Path) -> list[Path]:
         (checkout / path).parent.mkdir(parents=True, exist_ok=True)
         (checkout / path).write_text(text, encoding="utf-8")
     return [checkout / path for path in [*made, *added]]
+
+
+def _modules() -> set[str]:
+    """What can be imported: tests have the policy's folder before all others."""
+    from importlib.metadata import packages_distributions
+
+    return {*sys.stdlib_module_names, *packages_distributions(), "tiertune"}
+
+
+def _check_type(names: Names, *templates: str) -> None:
+    """Raises `InputError` where the policy's type would be called as one that its files use."""
+    other = Names("a-name", "a_name", "AName")
+    for template in templates:
+        if names.type in re.findall(r"(?<![.\w])[A-Z]\w*", _filled(template, other)):
+            raise InputError(f"{names.name}: its file uses another {names.type} already; try my-{names.name}")
 
 
 def _with_line(path: Path, before: str, names: Names) -> str:
