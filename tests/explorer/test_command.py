@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.small import tiertune
+from tiertune.files import InputError
 from tiertune.tuner.cli.ui import _check_port
 from tiertune.tuner.explorer import server
 
@@ -61,6 +62,13 @@ def test_another_address_than_loopback_is_warned_of(tmp_path: Path, served: list
     assert said.exit_code == 0
     assert "there is no password" in said.stderr
     assert served == [("0.0.0.0", 0)]
+
+
+def test_a_port_that_is_taken_meanwhile_is_a_sentence(taken: int) -> None:
+    from dash import Dash
+
+    with pytest.raises(InputError, match=f"--port {taken}: nobody can listen there any more"):
+        server.serve(Dash("meanwhile"), "127.0.0.1", taken, pytest.fail)
 
 
 def test_an_address_that_is_not_of_this_machine_is_refused(tmp_path: Path) -> None:

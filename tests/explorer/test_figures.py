@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tiertune.tuner.explorer.figures.convergence import convergence, validation
 from tiertune.tuner.explorer.figures.coordinates import UNUSED, coordinates, place
 from tiertune.tuner.explorer.figures.matrices import comparison_matrix, transfer_matrix
 from tiertune.tuner.explorer.figures.nights import nights
-from tiertune.tuner.explorer.figures.slices import plane_of, slice_of
+from tiertune.tuner.explorer.figures.slices import measured_line, plane_of, slice_of
 from tiertune.tuner.explorer.look import LIGHT
 from tiertune.tuner.explorer.trials import axes_of, knob_value, measured, trial_rows
 from tiertune.tuner.explorer.view import opened
@@ -37,6 +38,45 @@ def test_the_table_has_every_trial_with_what_it_measured(tmp_path: Path) -> None
     assert default["trial"] == "[search 00](/campaign/made-up/1/trial/search/0)"
     assert [entry["trial"] for entry in table[:12]] == sorted(entry["trial"] for entry in table[:12])
     assert default["knob read_hot_threshold"] == 8
+
+
+def test_gains_are_on_one_seed_and_of_whole_runs(tmp_path: Path) -> None:
+    with opened(made(tmp_path).results, NAME, "1") as cell:
+        rows = cell.rows()
+        report = report_cell(cell.journal, cell.claim, cell.key, {})
+        table = {entry["id"]: entry for entry in trial_rows(rows, cell.objective, cell.address)}
+        judged = [row for row in rows if row.trial.purpose == "validation" and row.trial.origin == "winner"]
+        ratios = {pair.seed: pair.ratio for pair in report.validation}
+        for row in judged:
+            assert table[f"validation/{row.trial.number}"]["gain"] == pytest.approx(ratios[row.trial.seed])
+        first, *others = [row for row in rows if row.trial.purpose == "search"]
+        short = [replace(one, trial=replace(one.trial, fidelity=0.25)) for one in others]
+        (default, *rest) = trial_rows([first, *short], cell.objective, cell.address)
+    assert len(judged) == 5
+    assert default["gain"] == 1.0
+    assert {entry["gain"] for entry in rest} == {None}
+
+
+def test_short_runs_are_not_drawn_as_if_they_were_whole(tmp_path: Path) -> None:
+    with opened(made(tmp_path).results, NAME, "1") as cell:
+        report = report_cell(cell.journal, cell.claim, cell.key, {})
+    figure = convergence(report, LIGHT, frozenset({2, 5}))
+    drawn = {x for trace in figure.data if trace.mode == "markers" for x in trace.x}
+    assert drawn == set(range(12)) - {2, 5}
+
+
+def test_what_was_measured_along_a_knob_has_its_marks_where_they_belong() -> None:
+    points = [{"value": value, "ratio": 1.1, "low": 1.0, "high": 1.2} for value in (100, 1000, 10000)]
+    line = {"knob": "period", "unit": "", "words": False, "points": points, "tuned": 500, "default": 5000}
+    for log, places in ((True, [math.log10(500), math.log10(5000)]), (False, [500, 5000])):
+        figure = measured_line({**line, "log": log}, LIGHT)
+        assert [shape.x0 for shape in figure.layout.shapes] == [500, 5000]
+        assert [(one.text, one.x) for one in figure.layout.annotations] == [
+            ("tuned", pytest.approx(places[0])),
+            ("default", pytest.approx(places[1])),
+        ]
+    special = measured_line({**line, "log": True, "default": 0}, LIGHT)
+    assert [one.text for one in special.layout.annotations] == ["tuned"]
 
 
 def test_convergence_has_every_trial_and_the_validated_interval(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,8 @@ def axes(page: Page) -> tuple[str, str]:
         (f"/campaign/{NAME}/x", "has no cell x"),
         (f"/campaign/{NAME}/1/trial/search/99", "no search trial 99"),
         (f"/campaign/{NAME}/1/trial/guess/0", "is no trial"),
+        (f"/campaign/{NAME}/1/trial/search/{'9' * 30}", "is no trial"),
+        (f"/campaign/{NAME}/1/trial/search/٣", "is no trial"),
         (f"/campaign/{NAME}/1/nothing", "there is no page"),
         ("/comparison/nobody", "there is no comparison"),
         ("/nights/nobody", "no nights of a suite"),
@@ -138,7 +141,8 @@ def test_nights_show_their_series(tmp_path: Path) -> None:
     shown = text_of(page_of(view, "/nights/mine").body)
     assert "default of w" in shown
     assert "2 nights" in shown
-    assert "/nights/mine" in text_of(page_of(view, "/").body)
+    # A page that is open shows it, too: the list is a part that follows the folder.
+    assert "/nights/mine" in text_of(page_of(view, "/").live["links"])
     assert path.read_bytes() == before
 
 
@@ -160,10 +164,32 @@ def test_the_application_loads_nothing_from_elsewhere(view: View) -> None:
     assert client.get("/assets/explorer.css").status_code == 200
 
 
+def test_pages_answer_to_names_of_this_machine_alone(view: View) -> None:
+    client = make_app(view.results).server.test_client()
+    for host in ("127.0.0.1:8050", "localhost:8050", "[::1]:8050", "localhost"):
+        assert client.get("/", headers={"Host": host}).status_code == 200, host
+    for host in ("evil.example", "[::2]:8050", "127.0.0.1.evil.example:8050", "localhost.evil.example"):
+        for path in ("/", "/assets/explorer.css", f"/mlflow/{NAME}/1/search/0"):
+            assert client.get(path, headers={"Host": host}).status_code == 400, (host, path)
+        asked = client.post("/_dash-update-component", json={}, headers={"Host": host})
+        assert asked.status_code == 400
+    open_to_all = make_app(view.results, local=False).server.test_client()
+    assert open_to_all.get("/", headers={"Host": "rack7.example:8050"}).status_code == 200
+
+
+def test_the_page_has_the_colours_of_reports_before_its_sheet(view: View) -> None:
+    client = make_app(view.results).server.test_client()
+    sheet = client.get("/assets/explorer.css").text
+    used = set(re.findall(r"var\(--([a-z-]+)", sheet))
+    for page in (client.get("/").text, client.get(f"/mlflow/{NAME}/1/search/0").text):
+        assert used <= set(re.findall(r"--([a-z-]+): ?#", page[: page.index("/assets/explorer.css")]))
+
+
 def test_trials_that_are_not_tracked_say_so(view: View) -> None:
     client = make_app(view.results).server.test_client()
     answer = client.get(f"/mlflow/{NAME}/1/search/0")
     assert answer.status_code == 404
     assert "is not tracked" in answer.text
+    assert "no search trial 9999" in client.get(f"/mlflow/{NAME}/1/search/{'9' * 30}").text
     assert "no cell 7" in client.get(f"/mlflow/{NAME}/7/search/0").text
     assert "&lt;" in client.get("/mlflow/<script>/1/search/0").text

@@ -13,7 +13,6 @@ from tiertune.tuner.cli.options import RESULTS, Json, Results
 
 PORT = 8050
 MLFLOW_PORT = 5000
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 TRIES = 200
 """Ports after a taken one that are tried for a free one to name."""
 
@@ -56,14 +55,14 @@ def ui(
     _check(results, mlflow_url)
     _check_packages()
     from tiertune.tuner.explorer.folder import Results as Folder
-    from tiertune.tuner.explorer.server import make_app, serve
+    from tiertune.tuner.explorer.server import LOOPBACK, make_app, serve
 
     if host not in LOOPBACK:
         say(
             f"--host {host}: there is no password; whoever reaches this address sees all results, so let only"
             " people who may"
         )
-    app = make_app(Folder(results.resolve()), mlflow_url)
+    app = make_app(Folder(results.resolve()), mlflow_url, local=host in LOOPBACK)
     wanted = PORT if port is None else port
     _check_port(host, wanted)
     # Ctrl-C is how it is meant to end.

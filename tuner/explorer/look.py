@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tiertune.tuner.report.palette import PALETTE
+
 Scheme = Literal["light", "dark"]
 
 
@@ -58,8 +60,15 @@ class Look:
 ON_WHITE: list[list[float | str]] = [[0.0, "#e3d68a"], [0.5, "#8a8d86"], [1.0, "#00306f"]]
 ON_BLACK: list[list[float | str]] = [[0.0, "#3c5078"], [0.5, "#8d9096"], [1.0, "#fee838"]]
 
-LIGHT = Look("#1b1f24", "#59636e", "#d8dee4", "#ffffff", "#a85200", "#0067a3", "#a3195b", ON_WHITE, "darker")
-DARK = Look("#e6eaef", "#9aa5b1", "#2b3440", "#171d25", "#f0a13c", "#63b8ee", "#f080b4", ON_BLACK, "brighter")
+
+def _look(mode: Scheme, scale: list[list[float | str]], stands_out: str) -> Look:
+    names = ("ink", "muted", "grid", "panel", "default", "tuned", "bad")
+    colours: dict[str, str] = {name: getattr(PALETTE[name], mode) for name in names}
+    return Look(**colours, scale=scale, stands_out=stands_out)
+
+
+LIGHT = _look("light", ON_WHITE, "darker")
+DARK = _look("dark", ON_BLACK, "brighter")
 
 
 def look_of(scheme: str | None) -> Look:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 from tiertune.engine import EngineError
@@ -19,6 +20,8 @@ MOST_KEPT = 8
 """Pairs of maps that are kept, so that a reload does not simulate."""
 
 _kept: dict[str, dict[str, dict[str, Any]]] = {}
+_mutex = Lock()
+"""Pages are made in several threads."""
 
 
 def page_maps(results: Results, campaign: str, number: str) -> dict[str, dict[str, Any]]:
@@ -37,22 +40,25 @@ def page_maps(results: Results, campaign: str, number: str) -> dict[str, dict[st
     key = fingerprint(
         contents["workload"], contents["machine"], [_identity(trial) for trial in trials.values()]
     )
-    if key not in _kept:
-        workload, machine = stored_workload(contents["workload"]), stored_machine(contents["machine"])
-        backend = SimBackend(results.path / "profiles", lambda _: workload, lambda _: machine)
-        backend.prepare(trials["default"].scenario, _not_recorded)
-        try:
-            made = {role: backend.page_map(trial, BINS, MOMENTS) for role, trial in trials.items()}
-        except EngineError as error:
-            if "page_map" not in str(error):
-                raise
-            raise InputError(
-                "This engine is older than page maps; `make setup` builds the present one."
-            ) from error
+    found = _kept.get(key)
+    if found is not None:
+        return found
+    workload, machine = stored_workload(contents["workload"]), stored_machine(contents["machine"])
+    backend = SimBackend(results.path / "profiles", lambda _: workload, lambda _: machine)
+    backend.prepare(trials["default"].scenario, _not_recorded)
+    try:
+        made = {role: backend.page_map(trial, BINS, MOMENTS) for role, trial in trials.items()}
+    except EngineError as error:
+        if "page_map" not in str(error):
+            raise
+        raise InputError(
+            "This engine is older than page maps; `make setup` builds the present one."
+        ) from error
+    with _mutex:
         while len(_kept) >= MOST_KEPT:
-            _kept.pop(next(iter(_kept)), None)
+            _kept.pop(next(iter(_kept)))
         _kept[key] = made
-    return _kept[key]
+    return made
 
 
 def _identity(trial: Trial) -> list[Any]:

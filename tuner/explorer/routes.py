@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
@@ -19,6 +18,7 @@ from tiertune.tuner.explorer.pages.memory import memory_page
 from tiertune.tuner.explorer.pages.nights import nights_page
 from tiertune.tuner.explorer.pages.transfer import transfer_page
 from tiertune.tuner.explorer.pages.trials import trial_page, trials_page
+from tiertune.tuner.explorer.problem import UNREADABLE, sentence_of
 from tiertune.tuner.explorer.running import is_running
 from tiertune.tuner.explorer.view import View
 
@@ -27,13 +27,8 @@ def page_of(view: View, path: str, search: str = "") -> Page:
     """The page at an address. What cannot be shown becomes a page with a sentence: journals come and go."""
     try:
         return _page(view, parts_of(path), dict(parse_qsl(search.lstrip("?"))))
-    except (InputError, OSError, sqlite3.Error) as error:
-        return problem_page(str(error).strip() or type(error).__name__)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        # A file of another version of tiertune, or one that was edited.
-        return problem_page(
-            f"{path}: what is stored there has another form ({type(error).__name__}: {error})"
-        )
+    except UNREADABLE as error:
+        return problem_page(sentence_of(error, path))
 
 
 def problem_page(sentence: str) -> Page:

@@ -7,17 +7,24 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from tiertune.files import InputError
 from tiertune.tuner.explorer.folder import Results
 from tiertune.tuner.explorer.page import named
 from tiertune.tuner.explorer.pages.knobs import slice_figure
 from tiertune.tuner.explorer.pages.memory import movie_of
+from tiertune.tuner.explorer.problem import UNREADABLE
 from tiertune.tuner.explorer.routes import page_of, parts_of, stamp_of
 from tiertune.tuner.explorer.tracked import redirect_to_run
 from tiertune.tuner.explorer.view import View
+from tiertune.tuner.report.palette import palette_css
 
 if TYPE_CHECKING:
     from dash import Dash
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+"""Names of this machine."""
 
 CLOCK_MS = 2000
 """How often a page asks whether something is new."""
@@ -29,6 +36,7 @@ SHELL = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>tiertune</title>
 {%favicon%}
+<style>{palette}</style>
 {%css%}
 </head>
 <body>
@@ -39,9 +47,10 @@ SHELL = """<!DOCTYPE html>
 """
 
 
-def make_app(results: Results, mlflow_pages: str | None = None) -> Dash:
+def make_app(results: Results, mlflow_pages: str | None = None, *, local: bool = True) -> Dash:
     """The application over a results folder. `mlflow_pages` is where MLflow's own pages are, None where that
-    is the campaign's tracking server or this machine."""
+    is the campaign's tracking server or this machine. `local` pages answer to names of this machine alone:
+    else a site that lets its own name point here could read them through a browser on this machine."""
     import dash
     from dash import Dash, dcc, html
 
@@ -51,7 +60,7 @@ def make_app(results: Results, mlflow_pages: str | None = None) -> Dash:
         update_title="",  # the title is that of the page
         serve_locally=True,
         suppress_callback_exceptions=True,
-        index_string=SHELL,
+        index_string=SHELL.replace("{palette}", palette_css()),
         add_log_handler=False,
     )
     app.layout = html.Div(
@@ -72,6 +81,8 @@ def make_app(results: Results, mlflow_pages: str | None = None) -> Dash:
             dcc.Store(id="said"),
         ]
     )
+    if local:
+        app.server.before_request(_refuse_other_names)
     _callbacks(app, results, dash)
     _movies(app, results)
     app.server.add_url_rule(
@@ -79,6 +90,18 @@ def make_app(results: Results, mlflow_pages: str | None = None) -> Dash:
         view_func=lambda **asked: redirect_to_run(results, mlflow_pages, **asked),
     )
     return app
+
+
+def _refuse_other_names() -> None:
+    """Flask's own TRUSTED_HOSTS takes no IPv6 address."""
+    import flask
+
+    try:
+        asked = urlsplit(f"//{flask.request.host}").hostname
+    except ValueError:
+        asked = None
+    if asked not in LOOPBACK:
+        flask.abort(400, "these pages are for this machine; tiertune ui --host ADDRESS lets others in")
 
 
 def _callbacks(app: Dash, results: Results, dash: Any) -> None:
@@ -162,7 +185,11 @@ def _callbacks(app: Dash, results: Results, dash: Any) -> None:
         parts = parts_of(path)
         if len(parts) != 4 or parts[3] != "knobs":
             raise dash.exceptions.PreventUpdate
-        return slice_figure(View(results, scheme), parts[1], parts[2], x, y)
+        try:
+            return slice_figure(View(results, scheme), parts[1], parts[2], x, y)
+        except UNREADABLE:
+            # The journal went away meanwhile, which the clock's next tick says in words.
+            raise dash.exceptions.PreventUpdate from None
 
 
 def _movies(app: Dash, results: Results) -> None:
@@ -174,12 +201,15 @@ def _movies(app: Dash, results: Results) -> None:
 
 
 def serve(app: Dash, host: str, port: int, ready: Any) -> None:
-    """Serve until Ctrl-C; `ready` is called with the port once the socket listens. Raises OSError where the
-    port is taken."""
+    """Serve until Ctrl-C; `ready` is called with the port once the socket listens. Raises InputError where
+    the port was taken meanwhile."""
     from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = make_server(host, port, app.server, threaded=True)
+    try:
+        server = make_server(host, port, app.server, threaded=True)
+    except SystemExit:  # werkzeug ends the process where it cannot listen
+        raise InputError(f"--port {port}: nobody can listen there any more; --port 0 takes any") from None
     try:
         ready(server.server_port)
         server.serve_forever()

@@ -51,10 +51,10 @@ def address_of(uri: str, pages: str | None, experiment: str, run: str) -> str:
 
 def answers(address: str, timeout_s: float = 0.5) -> bool:
     """Whether a server listens there; one that does not would leave a reader before an empty page."""
-    parts = urlsplit(address)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
+        parts = urlsplit(address)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
         with socket.create_connection((parts.hostname or "127.0.0.1", port), timeout_s):
             return True
-    except OSError:
+    except (OSError, ValueError):  # a campaign's file may name what is no address
         return False

@@ -20,12 +20,17 @@ def axes_of(contents: dict[str, Any]) -> tuple[Axis, ...]:
 
 
 def trial_rows(rows: Sequence[Row], objective: Objective, address: str) -> list[dict[str, Any]]:
-    """One row a trial, in the order in which they ran; `address` is that of the cell's pages."""
+    """One row a trial, in the order in which they ran; `address` is that of the cell's pages.
+
+    Gains are over the default trial of the search, or that of the same seed in selection and validation;
+    short runs have none, as they do a share of the work.
+    """
     ordered = sorted(rows, key=lambda row: row.id)
     digits = max((len(str(row.trial.number)) for row in ordered), default=1)
-    default = next(
-        (row.cost for row in ordered if row.trial.origin == "default" and row.cost is not None), None
-    )
+    defaults: dict[object, float] = {}
+    for row in ordered:
+        if row.trial.origin == "default" and row.cost is not None and row.trial.fidelity == 1.0:
+            defaults.setdefault(_block(row), row.cost)
     return [
         {
             "id": f"{row.trial.purpose}/{row.trial.number}",
@@ -36,7 +41,7 @@ def trial_rows(rows: Sequence[Row], objective: Objective, address: str) -> list[
             "origin": row.trial.origin,
             "status": row.status.value,
             "value": None if row.cost is None else objective.value(row.cost),
-            "gain": None if row.cost is None or default is None else math.exp(default - row.cost),
+            "gain": _gain(row, defaults.get(_block(row))),
             # Seeds have 53 bits, which a browser's numbers hold; as text nobody rounds them.
             "seed": str(row.trial.seed),
             "wall_s": row.wall_s,
@@ -45,6 +50,17 @@ def trial_rows(rows: Sequence[Row], objective: Objective, address: str) -> list[
         }
         for row in ordered
     ]
+
+
+def _block(row: Row) -> object:
+    """What trials have in common that are compared: the search, or a seed of a later purpose."""
+    return row.trial.purpose if row.trial.purpose == "search" else (row.trial.purpose, row.trial.seed)
+
+
+def _gain(row: Row, default: float | None) -> float | None:
+    if row.cost is None or default is None or row.trial.fidelity != 1.0:
+        return None
+    return math.exp(default - row.cost)
 
 
 def measured(rows: Sequence[Row]) -> list[Row]:

@@ -16,6 +16,8 @@ from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_claim import Claim
 from tiertune.tuner.trial import Objective, Purpose
 
+MOST_DIGITS = 15
+
 
 @dataclass(frozen=True)
 class View:
@@ -64,6 +66,11 @@ class OpenCell:
     def rows(self, purpose: Purpose | None = None) -> list[Row]:
         """Its trials."""
         return self.journal.rows(self.key, purpose)
+
+
+def trial_number(text: str) -> int | None:
+    """The number of a trial as an address has it, None where it is none that a journal could hold."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS else None
 
 
 @contextmanager

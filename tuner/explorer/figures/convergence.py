@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 SYMBOLS = {"default": "diamond", "initial": "circle-open", "random": "x-thin-open", "model": "triangle-up"}
 
 
-def convergence(cell: Cell, look: Look) -> Figure:
+def convergence(cell: Cell, look: Look, short: frozenset[int] = frozenset()) -> Figure:
     """Trials by number, best so far as steps; the validated range of the tuned configuration as a band, the
-    median of the default on the same seeds as a line. Values far off the rest are drawn at the edge."""
+    median of the default on the same seeds as a line. Values far off the rest are drawn at the edge.
+
+    `short` numbers trials that did a share of the work: their values are of something else.
+    """
     from plotly.graph_objects import Figure
 
     figure = Figure()
     known = [(trial, trial.value) for trial in cell.search if trial.value is not None]
+    known = [(trial, value) for trial, value in known if trial.number not in short]
     sign = -1.0 if cell.metric.direction == "maximize" else 1.0
     if known:
         best = min(sign * value for _, value in known)

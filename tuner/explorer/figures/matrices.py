@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tiertune.tuner.explorer.look import Look
+from tiertune.tuner.explorer.span import span_words
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -24,12 +25,12 @@ def comparison_matrix(document: Mapping[str, Any], figure_of: str, look: Look) -
     for scenario in scenarios:
         spans = [cells.get((scenario, system), {}).get(figure_of) for system in systems]
         values.append([None if span is None else span["value"] for span in spans])
-        told.append([_told(span) for span in spans])
+        told.append([span_words(span) for span in spans])
     better = "high" if figure_of == "gain" else "low"
-    return heat(values, told, systems, scenarios, look, better=better, span=_span(document, figure_of))
+    return heat(values, told, systems, scenarios, look, better=better, span=_ends(document, figure_of))
 
 
-def _span(document: Mapping[str, Any], figure_of: str) -> tuple[float, float]:
+def _ends(document: Mapping[str, Any], figure_of: str) -> tuple[float, float]:
     """Ends of the colours: slowdowns at default and tuned share them, so that the two can be compared."""
     names = ("gain",) if figure_of == "gain" else ("slowdown_default", "slowdown_tuned")
     spans = [entry[name] for entry in document["entries"] for name in names if entry[name] is not None]
@@ -95,11 +96,3 @@ def heat(
         )
     )
     return figure
-
-
-def _told(span: Mapping[str, Any] | None) -> str:
-    if span is None:
-        return "not measured"
-    if span["low"] is None or span["high"] is None:
-        return f"{span['value']:.4g}, too few values for an interval"
-    return f"{span['value']:.4g}, {span['low']:.4g} to {span['high']:.4g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,7 @@ def measured_line(line: Mapping[str, Any], look: Look) -> Figure:
 
     points = [point for point in line["points"] if point["ratio"] is not None]
     words = bool(line["words"])
+    logarithmic = bool(line["log"]) and not words
     figure = Figure()
     figure.add_scatter(
         x=[exact(point["value"]) if words else point["value"] for point in points],
@@ -99,12 +101,21 @@ def measured_line(line: Mapping[str, Any], look: Look) -> Figure:
         name="measured on fresh seeds",
     )
     for role, colour in (("tuned", look.tuned), ("default", look.default)):
-        if not words:
-            figure.add_vline(x=line[role], line={"dash": "dot", "color": colour}, annotation_text=role)
+        if words or (logarithmic and line[role] <= 0):
+            continue  # a special value has no place on the axis
+        figure.add_vline(x=line[role], line={"dash": "dot", "color": colour})
+        # Plotly places lines by the value and words by its logarithm.
+        place = math.log10(line[role]) if logarithmic else line[role]
+        figure.add_annotation(
+            x=place, y=1, yref="paper", text=role, xanchor="left", yanchor="top", showarrow=False,
+            font={"color": colour},
+        )  # fmt: skip
     title = line["knob"].replace("_", " ") + (f" ({line['unit']})" if line["unit"] else "")
-    scale = "log" if line["log"] and not words else None
     figure.update_layout(
-        **look.layout(xaxis={"title": title, "type": scale}, yaxis={"title": "improvement over default"})
+        **look.layout(
+            xaxis={"title": title, "type": "log" if logarithmic else None},
+            yaxis={"title": "improvement over default"},
+        )
     )
     return figure
 

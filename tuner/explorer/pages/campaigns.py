@@ -20,16 +20,24 @@ def campaigns_page(view: View) -> Page:
     parts = Parts()
     states = [campaign_state(view.results.path / name) for name in view.results.campaigns()]
     body: list[Any] = [html.H1("Campaigns"), parts.text("campaigns", _campaigns(states))]
-    links = [
+    body.append(parts.text("links", _links(view)))
+    return Page("Campaigns", body, parts.live)
+
+
+def _links(view: View) -> list[Any]:
+    from dash import html
+
+    kinds = [
         ("Comparisons", "comparison", view.results.comparisons()),
         ("Transfer tests", "transfer", view.results.transfers()),
         ("Nights", "nights", view.results.suites()),
     ]
-    for title, kind, names in links:
+    shown: list[Any] = []
+    for title, kind, names in kinds:
         if names:
             entries = [html.Li(link(name, address(kind, *name.split("/")))) for name in names]
-            body += [html.H2(title), html.Ul(entries)]
-    return Page("Campaigns", body, parts.live)
+            shown += [html.H2(title), html.Ul(entries)]
+    return shown
 
 
 def _campaigns(states: list[CampaignState]) -> Any:

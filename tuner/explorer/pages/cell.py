@@ -79,11 +79,12 @@ def progress_page(view: View, campaign: str, number: str) -> Page:
                 campaign, [*body, parts.text("verdict", html.P("No trial has begun yet."))], parts.live
             )
         made = report_cell(cell.journal, cell.claim, cell.key, cell.journal.environments())
+        short = frozenset(row.trial.number for row in cell.rows("search") if row.trial.fidelity != 1.0)
         title = title_of(cell, "progress")
         where = cell.address
     body.append(parts.text("verdict", _verdict(made)))
-    figure = convergence(made, view.look)
-    body.append(parts.figure("convergence", figure, "Search", _search_words(made)))
+    figure = convergence(made, view.look, short)
+    body.append(parts.figure("convergence", figure, "Search", _search_words(made, len(short))))
     caption = (
         "Every dot is default over tuned on one seed that the search never saw; right of 1, tuned is better."
         if made.validation
@@ -101,10 +102,12 @@ def _verdict(made: Cell) -> Any:
     return html.Div(html.P(made.verdict), className=f"verdict{improved}", role="status")
 
 
-def _search_words(made: Cell) -> str:
+def _search_words(made: Cell, short: int) -> str:
     failed = sum(trial.value is None and trial.status != "running" for trial in made.search)
     running = sum(trial.status == "running" for trial in made.search)
     text = f"{len(made.search)} of {made.budget_trials} trials, {failed} failed"
+    if short:
+        text += f", {short} short runs are not drawn: they do a share of the work"
     return text + (f", {running} running." if running else ".")
 
 

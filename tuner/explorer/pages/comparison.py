@@ -6,6 +6,7 @@ from typing import Any
 
 from tiertune.tuner.explorer.figures.matrices import comparison_matrix
 from tiertune.tuner.explorer.page import Page, address, figure_box, link, plain_table
+from tiertune.tuner.explorer.span import span_words
 from tiertune.tuner.explorer.view import View
 
 MATRICES = (
@@ -40,9 +41,9 @@ def comparison_page(view: View, name: str) -> Page:
             [
                 [
                     one["name"],
-                    _span(one["slowdown_default"]),
-                    _span(one["slowdown_tuned"]),
-                    _span(one["gain"]),
+                    span_words(one["slowdown_default"]),
+                    span_words(one["slowdown_tuned"]),
+                    span_words(one["gain"]),
                     f"{one['rank_default']:.2f}",
                     f"{one['rank_tuned']:.2f}",
                     f"{one['improved']} of {len(document['setting']['scenarios'])}",
@@ -56,11 +57,3 @@ def comparison_page(view: View, name: str) -> Page:
         body.append(figure_box(comparison_matrix(document, figure_of, view.look), title, caption))
     body.append(html.P(link("The campaign behind it", address("campaign", name))))
     return Page(f"Comparison {name}", body)
-
-
-def _span(span: dict[str, Any] | None) -> str:
-    if span is None:
-        return "-"
-    if span["low"] is None or span["high"] is None:
-        return f"{span['value']:.3f}"
-    return f"{span['value']:.3f} ({span['low']:.3f} to {span['high']:.3f})"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tiertune.engine import EngineError
-from tiertune.files import InputError
 from tiertune.tuner.explorer.figures.timeline import timelines
 from tiertune.tuner.explorer.page import Page, Parts, figure_box
 from tiertune.tuner.explorer.page_maps import page_maps
 from tiertune.tuner.explorer.pages.cell import head, title_of
+from tiertune.tuner.explorer.problem import UNREADABLE, sentence_of
 from tiertune.tuner.explorer.view import OpenCell, View, opened
 from tiertune.tuner.report.cell import timelines as kept_timelines
 from tiertune.tuner.validation import outcome
@@ -54,8 +54,9 @@ def movie_of(view: View, campaign: str, number: str) -> Any:
 
     try:
         maps = page_maps(view.results, campaign, number)
-    except (InputError, EngineError) as error:
-        return html.P(str(error), className="problem")
+    except (EngineError, *UNREADABLE) as error:
+        said = sentence_of(error, f"/campaign/{campaign}/{number}/memory")
+        return html.P(said, className="problem")
     return [
         figure_box(
             movie(maps, view.look),

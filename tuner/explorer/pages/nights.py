@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tiertune.tuner.explorer.figures.nights import nights
-from tiertune.tuner.explorer.page import Page, Parts, figure_box, plain_table
+from tiertune.tuner.explorer.page import Page, figure_box, plain_table
 from tiertune.tuner.explorer.view import View
 from tiertune.tuner.nightly.figures import FIGURES
 from tiertune.tuner.nightly.history import History
@@ -43,4 +43,4 @@ def nights_page(view: View, suite: str) -> Page:
         body.append(
             figure_box(nights(some, readings, view.look), f"{campaign}: {words}", "", 360 + 16 * len(some))
         )
-    return Page(f"Nights of {suite}", body, Parts().live)
+    return Page(f"Nights of {suite}", body)

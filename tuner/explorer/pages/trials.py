@@ -10,7 +10,7 @@ from tiertune.tuner.explorer.figures.timeline import timelines
 from tiertune.tuner.explorer.page import Page, Parts, address, facts, figure_box, link, plain_table
 from tiertune.tuner.explorer.pages.cell import head, title_of
 from tiertune.tuner.explorer.trials import KNOB, axes_of, trial_rows
-from tiertune.tuner.explorer.view import View, opened
+from tiertune.tuner.explorer.view import View, opened, trial_number
 from tiertune.tuner.journal import Row
 from tiertune.tuner.report.cell import metric_of
 from tiertune.tuner.report.numbers import exact, quantity
@@ -40,7 +40,9 @@ def trials_page(view: View, campaign: str, number: str) -> Page:
         {"field": "status", "headerName": "status"},
         _number("value", f"{metric.name}" + (f" ({metric.unit})" if metric.unit else ""), metric.meaning),
         _number(
-            "gain", "gain over default", "Default trial over this one; above 1 is better. One run, no proof."
+            "gain",
+            "gain over default",
+            "Default over this trial; above 1 is better. One run, no proof.",
         ),
         *(
             {"field": f"{KNOB}{axis.name}", "headerName": axis.name}
@@ -88,12 +90,13 @@ def trial_page(view: View, campaign: str, number: str, purpose: str, trial: str)
     """One trial: what was set, what was measured, why. Raises InputError."""
     from dash import html
 
-    if purpose not in get_args(Purpose) or not trial.isdecimal():
+    identity = trial_number(trial)
+    if purpose not in get_args(Purpose) or identity is None:
         raise InputError(
             f"'{purpose} {trial}' is no trial; they are called search 0, selection 0, validation 0"
         )
     with opened(view.results, campaign, number) as cell:
-        row = cell.journal.row(cell.key, purpose, int(trial))  # type: ignore[arg-type]
+        row = cell.journal.row(cell.key, purpose, identity)  # type: ignore[arg-type]
         if row is None:
             raise InputError(f"cell {number} of {campaign} has no {purpose} trial {trial} yet")
         body, title = head(cell, "trial"), title_of(cell, f"{purpose} {trial}")
