@@ -67,7 +67,9 @@ def test_a_campaign_is_tuned_and_its_results_are_frames(
     assert set(found.timelines["role"]) == {"default", "tuned"}
     assert found.effect is not None
     assert found.cells.loc[0, "effect_ratio"] == found.effect.ratio
-    assert told[-1].done == told[-1].total or told[-1].done > 8
+    # Eight of search, four seeds of five finalists and the default, five pairs of validation.
+    assert [one.done for one in told] == list(range(1, 8 + 4 * 6 + 2 * 5 + 1))
+    assert (told[-1].total, told[-1].left_s, told[-1].failed) == (len(told), 0.0, 0)
     assert told[0].doing == "searching"
     assert found.verdict in found._repr_html_().replace("&#x27;", "'")
     again = tiertune.load_results("small", folder / "results")

@@ -113,3 +113,24 @@ def test_a_comparison_of_one_system_is_refused(
     ]
     with pytest.raises(tiertune.InputError, match="one system is nothing to compare"):
         tiertune.compare(document, results=tmp_path)
+
+
+def test_an_explanation_has_a_frame_of_steps(carried: tuple[Path, Transfer]) -> None:
+    folder, transfer = carried
+    (study,) = transfer.document["studies"]
+    context = next(one for one in study["contexts"] if one["improved"])
+    found = tiertune.explain(
+        folder / "few.yaml", cells=[context["number"]], seeds=5, slices=0, grid=3, results=folder / "results"
+    )
+    (cell,) = found.document["cells"]
+    steps = found.steps
+    assert list(steps["step"]) == list(range(len(cell["way"]["steps"])))
+    assert set(steps["cell"]) == {cell["label"]}
+    (enough,) = steps.loc[steps["enough"], "step"]
+    assert enough == cell["way"]["enough"]
+    assert steps.loc[steps["step"] == enough, "share"].item() >= 0.95
+    few = found.few_changes[cell["label"]]
+    assert len(few) == steps.loc[steps["step"] == enough, "knobs_changed"].item()
+    assert few.items() <= context["changed_knobs"].items()
+    assert len(found.importance) == len(cell["importance"]["knobs"]) + len(cell["importance"]["pairs"])
+    assert found.verdict in found._repr_html_()
