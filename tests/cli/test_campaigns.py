@@ -195,3 +195,16 @@ def test_a_results_folder_that_is_a_file_is_refused_in_words(tmp_path: Path) -> 
     assert refused.exit_code == 2
     assert str(tmp_path / "results") in refused.stderr
     assert "bug" not in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [(("--trials", "5"), "--trials"), (("--system", "tpp", "--ratio", "1:4"), "--system and --ratio")],
+)
+def test_options_of_a_workload_are_refused_with_a_campaign(
+    tmp_path: Path, options: tuple[str, ...], named: str
+) -> None:
+    refused = tiertune("tune", write_small(tmp_path), *options, "--results", tmp_path / "results")
+    assert refused.exit_code == 2
+    assert f"{named}: goes with a workload only" in refused.stderr
+    assert not (tmp_path / "results").exists()

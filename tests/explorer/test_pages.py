@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.explorer.made import NAME, campaign, made
+from tests.report import journal_example
 from tiertune.tuner.explorer.folder import Results
 from tiertune.tuner.explorer.page import Page
 from tiertune.tuner.explorer.routes import page_of, stamp_of
@@ -127,6 +128,25 @@ def test_a_campaign_that_grows_changes_its_stamp_and_its_parts(tmp_path: Path) -
         assert stamp_of(view, address) != stamp
     (tmp_path / NAME / "journal.sqlite").unlink()
     assert page_of(view, path).title == "Not shown"
+
+
+def test_an_explanation_that_is_made_meanwhile_is_shown(tmp_path: Path) -> None:
+    view = made(tmp_path)
+    path = f"/campaign/{NAME}/1/knobs"
+    before, stamp = page_of(view, path), stamp_of(view, path)
+    assert f"tiertune explain {NAME}" in text_of(before.live["explained"])
+    cell: dict[str, Any] = {
+        "cell": journal_example.KEY,
+        "verdict": "one knob is enough",
+        "lines": [],
+        "grid": None,
+    }
+    (tmp_path / NAME / "explain").mkdir()
+    (tmp_path / NAME / "explain" / "explain.json").write_text(json.dumps({"cells": [cell]}))
+    assert stamp_of(view, path) != stamp
+    after = page_of(view, path)
+    assert set(after.live) == set(before.live)
+    assert "one knob is enough" in text_of(after.live["explained"])
 
 
 def test_nights_show_their_series(tmp_path: Path) -> None:

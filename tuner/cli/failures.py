@@ -15,14 +15,14 @@ from typing import ParamSpec
 
 import typer
 
-BUG, BAD_INPUT, UNFIT_HOST, STOPPED = 1, 2, 3, 130
+BUG, BAD_INPUT, UNFIT_HOST, REGRESSION, INCOMPLETE, STOPPED = 1, 2, 3, 4, 5, 130
 EXIT_CODES = {
     0: "done",
     BUG: "a bug of ours; the sentence names the file that holds the traceback",
     BAD_INPUT: "bad input: the sentence names file, key, value and the nearest valid choice",
     UNFIT_HOST: "this host lacks something: the sentence says what would mend it, `tiertune doctor` more",
-    4: "`tiertune nightly` only: an alarm was raised",
-    5: "`tiertune nightly` only: not all that was due was measured",
+    REGRESSION: "`tiertune nightly` only: an alarm was raised",
+    INCOMPLETE: "`tiertune nightly` only: not all that was due was measured",
     STOPPED: "stopped by Ctrl-C or a signal; `tiertune resume` goes on",
 }
 """What each exit code means, in the words of the manual."""

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from tiertune.tuner.cli.campaign import ByKernel, Here, Hosts, MixedHosts, Scheduler
-from tiertune.tuner.cli.failures import BUG, guarded, say, was_interrupted
+from tiertune.tuner.cli.failures import BUG, INCOMPLETE, REGRESSION, guarded, say, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
 from tiertune.tuner.cli.places import Places, live_plan, nodes_here, places_of, running
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tiertune.tuner.nightly.lock import NightLock
     from tiertune.tuner.nightly.suite import Suite
     from tiertune.tuner.plan import CampaignPlan
-
-REGRESSION, INCOMPLETE = 4, 5
 
 
 class NightlyGroup(TyperGroup):

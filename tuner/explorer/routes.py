@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
 from tiertune.files import InputError
-from tiertune.tuner.explorer.folder import EXPLANATION, JOURNAL, stamp
+from tiertune.tuner.explorer.folder import COMPARISON, EXPLANATION, JOURNAL, stamp
 from tiertune.tuner.explorer.page import Page
 from tiertune.tuner.explorer.pages.campaign import campaign_page
 from tiertune.tuner.explorer.pages.campaigns import campaigns_page
@@ -54,7 +54,8 @@ def stamp_of(view: View, path: str) -> str:
         return " ".join([stamp(*journals), *state, *others])
     if parts[0] == "campaign" and len(parts) > 1 and parts[1] in view.results.campaigns():
         folder: Path = results / parts[1]
-        return f"{stamp(folder / JOURNAL, folder / EXPLANATION)} {is_running(folder / JOURNAL)}"
+        files = [folder / name for name in (JOURNAL, EXPLANATION, COMPARISON)]
+        return f"{stamp(*files)} {is_running(folder / JOURNAL)}"
     return ""
 
 

@@ -19,8 +19,9 @@ def campaign_page(view: View, name: str) -> Page:
     state = campaign_state(folder)
     body: list[Any] = [html.H1(name), parts.text("state", state_block(state))]
     body.append(parts.text("cells", _cells(state)))
-    if name in view.results.comparisons():
-        body.append(html.P(link("How its systems compare", address("comparison", name))))
+    compared = name in view.results.comparisons()
+    words = html.P(link("How its systems compare", address("comparison", name))) if compared else None
+    body.append(parts.text("comparison", words))
     return Page(name, body, parts.live)
 
 

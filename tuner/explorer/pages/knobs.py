@@ -83,7 +83,7 @@ def knobs_page(view: View, campaign: str, number: str, asked: Mapping[str, str])
             "slice",
         )
     )
-    body += _explained(view, campaign, key)
+    body.append(parts.text("explained", _explained(view, campaign, key)))
     return Page(title, body, parts.live)
 
 
