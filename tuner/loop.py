@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from threadpoolctl import threadpool_limits
+
 from tiertune.tuner.backend import Backend
 from tiertune.tuner.events import Listener, Note, Phase, Plan, silent
 from tiertune.tuner.execution import Bench, same_value
@@ -149,10 +151,15 @@ def cap_s(job: Job, rows: Sequence[Row], complete: int) -> float | None:
 
 
 def timed_ask(optimiser: Optimiser, number: int, history: Sequence[Observation]) -> tuple[Proposal, float]:
-    """The proposal and the CPU seconds that the optimiser took for it."""
-    began = time.thread_time()
-    proposal = optimiser.ask(number, history)
-    return proposal, time.thread_time() - began
+    """The proposal and the CPU seconds that the optimiser took for it.
+
+    In this thread alone: Ansible's runner forks in another one, before which OpenBLAS ends its threads, and a
+    matrix product that was spread over them never ends. So are all of the CPU seconds counted.
+    """
+    with threadpool_limits(1, user_api="blas"):
+        began = time.thread_time()
+        proposal = optimiser.ask(number, history)
+        return proposal, time.thread_time() - began
 
 
 def new_trial(job: Job, number: int, proposal: Proposal, cap: float | None = None) -> Trial:

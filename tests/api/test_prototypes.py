@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -187,6 +190,51 @@ def test_a_promise_is_told_as_broken_where_the_policy_raises() -> None:
 
     (kept,) = check(Raises, ("samplers, mechanics and overheads make sense",))
     assert kept.wrong.startswith("policy faulty: overheads: ")
+
+
+def in_its_own_process(code: str) -> str:
+    """What a script prints. A deadlock in the engine cannot be ended in this process."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    environment = {**os.environ, "PYTHONPATH": paths}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_what_is_registered_can_be_asked_for_while_a_policy_goes() -> None:
+    script = """
+import json, tiertune_engine
+
+class Goes:
+    def __del__(self):
+        print([one["name"] for one in json.loads(tiertune_engine.registered_json())], flush=True)
+
+told = {"name": "goes", "summary": "s", "source": "s", "signal": "none", "page_bytes": [4096], "knobs": []}
+for _ in range(2):
+    tiertune_engine.register_policy(json.dumps(told), Goes())
+print(tiertune_engine.unregister_policy("goes"))
+"""
+    assert in_its_own_process(script) == "['goes']\n[]\nTrue\n"
+
+
+def test_a_policy_may_check_another_one() -> None:
+    script = """
+import tiertune
+from tiertune import engine
+from tiertune.testing import check
+
+class Checks(tiertune.Policy):
+    name, summary, signal = "checks", "asks how another one does", "none"
+
+    def samplers(self):
+        assert engine.check_promise("hemem", engine.promises()[0]) is None
+        return []
+
+(kept,) = check(Checks, (engine.promises()[2],))
+print(kept.wrong)
+"""
+    assert in_its_own_process(script) == "\n"
 
 
 def test_policies_of_a_file_are_found_and_a_bad_file_is_told(tmp_path: Path) -> None:

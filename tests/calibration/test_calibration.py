@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -221,6 +223,26 @@ def test_dependent_reads_are_slower_than_independent_ones(tierload: Path) -> Non
         kind: min(s["ns_per_access"] for s in samples if s["kind"] == kind) for kind in ("chase", "read")
     }
     assert times["chase"] > 2 * times["read"]
+
+
+SAYS_WHERE = f"""#!{sys.executable}
+import json, os
+print(json.dumps({{"event": "sample", "processors": sorted(os.sched_getaffinity(0))}}))
+"""
+
+
+def test_it_runs_on_the_processors_that_were_named_and_nothing_is_left_changed(tmp_path: Path) -> None:
+    program = tmp_path / "tierload"
+    program.write_text(SAYS_WHERE)
+    program.chmod(0o755)
+    before = os.sched_getaffinity(0)
+    first = min(before)
+    for processors, wanted in (((first,), {first}), ((), before)):
+        (sample,) = run_tierload(program, ["stream"], processors)
+        assert set(sample["processors"]) == wanted
+        assert os.sched_getaffinity(0) == before
+    with pytest.raises(HostUnfit, match="none of the processors 4095 may be used here"):
+        run_tierload(program, ["stream"], (4095,))
 
 
 def test_one_node_needs_a_slow_tier_and_files_stay(tmp_path: Path) -> None:

@@ -87,4 +87,4 @@ class PlayedEngine:
             fetched = {
                 name: Path(place, name).read_text() for name in order.fetch if Path(place, name).is_file()
             }
-        return Ran(ended, fetched, self.oom, {})
+        return Ran(ended, fetched, self.oom)

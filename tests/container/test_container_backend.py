@@ -139,6 +139,14 @@ def test_whatever_goes_wrong_is_a_status(tmp_path: Path, code: str, status: Stat
     assert (measurement.status, says in (measurement.error or "")) == (status, True), measurement
 
 
+def test_a_run_that_succeeds_may_say_what_it_likes(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.stderr.write('no space left on device, so the cache is off\\n'); print('took 1.5 s')"
+    )
+    backend, _ = backend_in(tmp_path, workload(tmp_path, code))
+    assert backend.run(BARE).metrics == {"runtime_s": 1.5}
+
+
 def test_lack_of_memory_says_which_limit_it_was(tmp_path: Path) -> None:
     backend, _ = backend_in(tmp_path, workload(tmp_path, "raise SystemExit(137)"), oom=True)
     measurement = attempt(backend, BARE)

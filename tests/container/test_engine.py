@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tests.container.playing import program
 from tiertune.files import InputError
 from tiertune.tuner.backend import HostUnfit
 from tiertune.tuner.container.confinement import filter_of_calls, numbers_of
-from tiertune.tuner.container.engine import DockerEngine, refusal
+from tiertune.tuner.container.engine import DockerEngine, Order, refusal
 from tiertune.tuner.container.image import is_pinned, own_image
 from tiertune.tuner.container.owner import boot_id, lives, owner
 
@@ -95,6 +96,34 @@ def test_an_engine_that_is_not_there_is_said_with_its_address() -> None:
         DockerEngine("unix:///nowhere").facts()
 
 
+class _Container:
+    """A container as the SDK has it; `filled` is called once its files are there."""
+
+    def __init__(self, filled: Callable[[], None]) -> None:
+        self.filled, self.did = filled, list[str]()
+
+    def put_archive(self, path: str, content: bytes) -> None:
+        del path, content
+        self.filled()
+
+    def start(self) -> None:
+        self.did.append("start")
+
+    def remove(self, **options: bool) -> None:
+        self.did.append("remove")
+
+
+def test_a_container_that_is_made_while_all_are_ended_never_begins() -> None:
+    engine = DockerEngine("unix:///nowhere")
+    made = _Container(engine.stop)
+    listed = {"create": lambda *_, **options: made, "list": lambda **asked: []}
+    engine._made = type("Client", (), {"containers": type("Containers", (), {})()})
+    vars(engine._made.containers).update(listed)
+    with pytest.raises(HostUnfit, match="stopped before the container began"):
+        engine.run(Order("image", ["true"], {}, []), 1.0)
+    assert made.did == ["remove"]
+
+
 def test_an_engine_of_another_machine_is_refused() -> None:
     with pytest.raises(InputError, match=r"tcp://10\.0\.0\.1:2376: trials need an engine of this machine"):
         DockerEngine("tcp://10.0.0.1:2376")
@@ -108,11 +137,13 @@ def test_a_full_disk_is_told_from_other_refusals() -> None:
 
 def test_an_owner_lives_as_long_as_its_process() -> None:
     assert lives(owner())
-    boot, pid, started = owner().split("/")
+    boot, namespace, pid, started = owner().split("/")
     assert boot == boot_id()
-    assert not lives(f"{boot}/{pid}/{int(started) + 1}")
-    assert not lives(f"another/{pid}/{started}")
+    assert not lives(f"{boot}/{namespace}/{pid}/{int(started) + 1}")
+    assert not lives(f"another/{namespace}/{pid}/{started}")
     assert not lives("nonsense")
+    # A tiertune in a container of its own counts processes from 1, and this one cannot see whether it runs.
+    assert lives(f"{boot}/{int(namespace) + 1}/7/{started}")
     say = "from tiertune.tuner.container.owner import owner; print(owner())"
     paths = os.pathsep.join(path for path in sys.path if path)
     gone = subprocess.run(

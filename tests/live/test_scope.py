@@ -87,6 +87,37 @@ def _child_of(pid: int) -> psutil.Process:
     raise AssertionError("nothing was started")
 
 
-def test_a_program_that_is_missing_is_an_error_that_names_it(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="no-such-program"):
-        run_in_scope(["no-such-program"], tmp_path, 1)
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("no-such-program", FileNotFoundError),
+        ("/no/such/program", FileNotFoundError),
+        ("./no-such", FileNotFoundError),
+        ("./text", PermissionError),
+    ],
+)
+def test_a_program_that_is_missing_is_an_error_that_names_it(
+    tmp_path: Path, name: str, error: type[OSError]
+) -> None:
+    (tmp_path / "text").touch(0o644)
+    with pytest.raises(error, match=name):
+        run_in_scope([name], tmp_path, 1)
+
+
+def test_a_program_is_found_from_the_folder_that_it_runs_in(tmp_path: Path) -> None:
+    (tmp_path / "program").write_text("#!/bin/sh\necho found\n")
+    (tmp_path / "program").chmod(0o755)
+    assert run_in_scope(["./program"], tmp_path, 60).output == "found\n"
+
+
+def test_no_python_runs_between_fork_and_exec(tmp_path: Path) -> None:
+    """A fork with Python in it hangs threads that are in OpenBLAS."""
+    code = f"""
+import os
+from pathlib import Path
+from tiertune.tuner.live.scope import run_in_scope
+os.register_at_fork(before=lambda: print('forked'))
+print(run_in_scope(['true'], Path({str(tmp_path)!r}), 60).returncode)
+"""
+    said = subprocess.run(python(code), capture_output=True, text=True, timeout=60)
+    assert said.stdout == "0\n", said.stderr

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from tests.tuner import surfaces
 from tests.tuner.toy import DEFAULTS, RUNTIME, SCENARIO, ToyBackend, table, toy_plan
 from tiertune.tuner.events import Event, Finished, Phase, Plan, Started
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.journal_claim import JournalError
-from tiertune.tuner.loop import journal_path, tune
+from tiertune.tuner.loop import journal_path, timed_ask, tune
+from tiertune.tuner.optimiser.base import Observation, Proposal, Settings
+from tiertune.tuner.optimiser.random import RandomOptimiser
 from tiertune.tuner.trial import Measurement, Status, Trial, canonical
 from tiertune.tuner.validation import FINALISTS, SELECTION_SEEDS, STAGE, outcome
 
@@ -40,6 +44,26 @@ def test_a_campaign_is_search_then_selection_then_validation(tmp_path: Path) -> 
     assert found.effect.pairs == 5
     assert found.winner is not None
     assert canonical(found.winner.trial.config) in {canonical(r.trial.config) for r in validation}
+
+
+def test_an_optimiser_computes_in_one_thread_and_others_as_before() -> None:
+    """In OpenBLAS, one that is spread over threads never ends where another thread forks meanwhile."""
+    import scipy.linalg  # noqa: F401 (has an OpenBLAS of its own)
+
+    def threads() -> list[int]:
+        return [found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"]
+
+    class Asked(RandomOptimiser):
+        def random(self, number: int, history: Sequence[Observation]) -> Proposal:
+            seen.extend(threads())
+            return super().random(number, history)
+
+    seen: list[int] = []
+    with threadpool_limits(2, user_api="blas"):
+        asked = Asked(surfaces.space(1), Settings(seed=1))
+        timed_ask(asked, 1, [])
+        assert set(threads()) == {2}
+    assert set(seen) == {1}
 
 
 def test_seeds_of_search_selection_and_validation_never_meet(tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -199,18 +200,30 @@ def measured_here(tierload: Path, wanted: Sequence[Measurement]) -> list[list[Sa
 
 def run_tierload(tierload: Path, arguments: Sequence[str], processors: Sequence[int]) -> list[Sample]:
     """One `tierload measure` on these processors; its samples. Raises `HostUnfit` with what it says."""
-    usable = set(processors) or os.sched_getaffinity(0)
-    ran = subprocess.run(
-        [str(tierload), "measure", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=lambda: os.sched_setaffinity(0, usable),
-    )
+    with _confined(processors):
+        ran = subprocess.run(
+            [str(tierload), "measure", *arguments], capture_output=True, text=True, check=False
+        )
     if ran.returncode:
         said = ran.stderr.strip().splitlines()
         raise HostUnfit(said[-1] if said else f"{tierload} measure ended with {ran.returncode}")
     return samples_in(ran.stdout)
+
+
+@contextlib.contextmanager
+def _confined(processors: Sequence[int]) -> Iterator[None]:
+    """This thread on these processors, so that what it starts is, too: code between fork and exec would hang
+    other threads (see live/scope.py). Raises `HostUnfit` where it may use none of them."""
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, processors or before)
+    except OSError as error:
+        listed = ", ".join(map(str, processors))
+        raise HostUnfit(f"none of the processors {listed} may be used here: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def samples_in(output: str) -> list[Sample]:

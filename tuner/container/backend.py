@@ -191,7 +191,7 @@ def _part(workload: Workload) -> HostPart:
 def _checked(ran: Ran, limits: Limits, tiering: bool) -> dict[str, Any]:
     """The limits that the kernel held the container to. Raises HostUnfit where they are others."""
     errors = ran.ended.errors
-    if FULL in errors.lower():
+    if ran.ended.returncode and FULL in errors.lower():
         raise HostUnfit(refusal(errors.strip().splitlines()[-1]))
     try:
         inside = json.loads(ran.fetched.get(LIMITS, ""))

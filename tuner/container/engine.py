@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import tarfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,12 +36,11 @@ class Order:
 
 @dataclass(frozen=True)
 class Ran:
-    """How a container ended, what it left in its folder, and what the engine says of it."""
+    """How a container ended, what it left in its folder, and whether the kernel ended it for its memory."""
 
     ended: Ended
     fetched: dict[str, str]
     oom_killed: bool
-    inspected: dict[str, Any]
 
 
 class Engine(Protocol):
@@ -62,7 +62,7 @@ class Engine(Protocol):
         """Removes containers of processes that are gone; how many."""
 
     def stop(self) -> None:
-        """Ends what this process runs there. For any thread; raises nothing."""
+        """Ends what this process runs there, and what it is about to run. For any thread; raises nothing."""
 
 
 class DockerEngine:
@@ -79,6 +79,7 @@ class DockerEngine:
             )
         self._owner = owner()
         self._made: Any = None
+        self._stopped = threading.Event()
 
     @property
     def _client(self) -> Any:
@@ -136,6 +137,9 @@ class DockerEngine:
             with self._said():
                 container = self._create(order)
                 container.put_archive(FOLDER, tar_of(order.files))
+                # One that was not there yet when `stop` looked for it finds out here.
+                if self._stopped.is_set():
+                    raise HostUnfit("stopped before the container began")
                 began = time.perf_counter()
                 container.start()
                 timed_out = not self._over(container, timeout_s)
@@ -148,7 +152,7 @@ class DockerEngine:
                 output, errors = (text.decode("utf-8", "replace") for text in texts)
                 ended = Ended(int(state["ExitCode"]), timed_out, output, errors, wall_s)
                 fetched = {name: _fetched(container, name) for name in order.fetch}
-                return Ran(ended, fetched, bool(state["OOMKilled"]), container.attrs)
+                return Ran(ended, fetched, bool(state["OOMKilled"]))
         finally:
             if container is not None:
                 self._remove(container)
@@ -163,6 +167,7 @@ class DockerEngine:
         return len(left)
 
     def stop(self) -> None:
+        self._stopped.set()
         if self._made is None:
             return
         with contextlib.suppress(Exception):

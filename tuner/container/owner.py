@@ -16,14 +16,24 @@ def boot_id() -> str:
 
 def owner() -> str:
     """This process, so that no later one can be taken for it."""
-    return f"{boot_id()}/{os.getpid()}/{_started(os.getpid())}"
+    return "/".join([boot_id(), _namespace(), str(os.getpid()), _started(os.getpid())])
 
 
 def lives(name: str) -> bool:
-    """Whether the process that `owner` named so still runs."""
-    boot, _, process = name.partition("/")
-    pid, _, started = process.partition("/")
-    return boot == boot_id() and pid.isdecimal() and started != "" and _started(int(pid)) == started
+    """Whether the process that `owner` named so still runs, or might: one in a container of its own, with the
+    engine's socket in it, cannot be seen from here."""
+    boot, *process = name.split("/")
+    if boot != boot_id() or len(process) != 3:
+        return False
+    namespace, pid, started = process
+    if namespace != _namespace():
+        return True
+    return pid.isdecimal() and started != "" and _started(int(pid)) == started
+
+
+def _namespace() -> str:
+    """In which process numbers are counted."""
+    return str(Path("/proc/self/ns/pid").readlink()).removeprefix("pid:").strip("[]")
 
 
 def _started(pid: int) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -15,8 +16,9 @@ from pathlib import Path
 GRACE_S = 10.0
 """From being asked to end until being killed: tierd puts the host back meanwhile."""
 
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
+# A program of its own tells the kernel, and no code of ours between fork and exec: for such code Python makes
+# a real fork, before which OpenBLAS ends its threads, so that a matrix product of another thread never ends.
+_ENDS_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM", "--")
 
 
 @dataclass(frozen=True)
@@ -34,19 +36,19 @@ def run_in_scope(command: Sequence[str], folder: Path, timeout_s: float) -> Ende
     """Run `command`, its output in files of `folder`, and wait.
 
     It is asked to end when the thread that called this is gone, and after `timeout_s`. Raises OSError where
-    there is no such program.
+    there is no such program, or no setpriv (of util-linux).
     """
+    _check_program(command[0], folder)
     places = folder / "output.txt", folder / "errors.txt"
     began = time.perf_counter()
     with places[0].open("wb") as output, places[1].open("wb") as errors:
         process = subprocess.Popen(
-            list(command),
+            [*_ENDS_WITH_PARENT, *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=errors,
             cwd=folder,
             start_new_session=True,
-            preexec_fn=_end_with_parent,
         )
         try:
             timed_out = not _ended(process, timeout_s)
@@ -56,8 +58,12 @@ def run_in_scope(command: Sequence[str], folder: Path, timeout_s: float) -> Ende
     return Ended(process.returncode, timed_out, texts[0], texts[1], time.perf_counter() - began)
 
 
-def _end_with_parent() -> None:
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+def _check_program(name: str, folder: Path) -> None:
+    """Raises OSError where a command in `folder` does not find this program."""
+    if shutil.which(str(folder / name) if "/" in name else name) is None:
+        found = "/" in name and (folder / name).exists()
+        number = errno.EACCES if found else errno.ENOENT
+        raise OSError(number, os.strerror(number), name)
 
 
 def _ended(process: subprocess.Popen[bytes], within_s: float) -> bool:

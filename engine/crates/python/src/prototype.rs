@@ -4,9 +4,10 @@
 //! that document. What an object of it raises ends the run with `PolicyFailed`, whose cause is what was raised.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Once, PoisonError};
 
 use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
@@ -550,14 +551,18 @@ fn register_policy(document: &str, class: Py<PyAny>) -> PyResult<()> {
             prototype.name
         )));
     }
-    registered().insert(prototype.name.clone(), Arc::new(prototype));
+    let replaced = registered().insert(prototype.name.clone(), Arc::new(prototype));
+    // Only now, with the lock given back: the end of what was registered may run Python, which may ask what is.
+    drop(replaced);
     Ok(())
 }
 
 /// Takes a registered class away; whether there was one.
 #[pyfunction]
 fn unregister_policy(name: &str) -> bool {
-    registered().remove(name).is_some()
+    // The lock is given back first, as in `register_policy`.
+    let removed = registered().remove(name);
+    removed.is_some()
 }
 
 /// Holds a system to one promise of the contract, the name of which is given: what is wrong, or `None`.
@@ -596,14 +601,27 @@ fn replay_script(py: Python<'_>, system: &str, script: &str) -> PyResult<String>
     })
 }
 
+thread_local! {
+    /// How many checks are under way on this thread, one inside the other.
+    static CHECKING: Cell<u32> = const { Cell::new(0) };
+}
+
 /// The sentence with which a check panicked. The panic itself is not told: it is not ours.
+///
+/// Panics of other threads are told meanwhile, and nobody waits: the policy may be Python that checks another one.
 fn broken(check: impl FnOnce()) -> PyResult<Option<String>> {
-    static QUIET: Mutex<()> = Mutex::new(());
-    let _alone = QUIET.lock().unwrap_or_else(PoisonError::into_inner);
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let told = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if CHECKING.get() == 0 {
+                told(panic);
+            }
+        }));
+    });
+    CHECKING.set(CHECKING.get() + 1);
     let outcome = catch_unwind(AssertUnwindSafe(check));
-    std::panic::set_hook(hook);
+    CHECKING.set(CHECKING.get() - 1);
     let Err(payload) = outcome else { return Ok(None) };
     match tiertune_contract::promises::said(payload.as_ref()) {
         Some(sentence) => Ok(Some(sentence)),
