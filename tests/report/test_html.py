@@ -16,9 +16,10 @@ import pytest
 from tests.report.example import example_report
 from tests.report.journal_example import write_journal
 from tiertune.tuner.report.document import Report
+from tiertune.tuner.report.environment import Figure
 from tiertune.tuner.report.figure_files import write_figures
 from tiertune.tuner.report.files import write_report
-from tiertune.tuner.report.html import DRAWINGS, cell_names, render_html
+from tiertune.tuner.report.html import DRAWINGS, cell_names, figures_of, render_html
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "area", "base", "col", "embed", "source", "track", "wbr"}
 IDREFS = {"aria-labelledby", "aria-describedby", "for", "data-copies"}
@@ -182,7 +183,11 @@ def test_cells_are_called_by_no_more_than_tells_them_apart() -> None:
 
 def test_figures_are_written_for_a_paper(tmp_path: Path) -> None:
     report = example_report(1)
-    paths = write_figures(tmp_path / "new/figures", report)
+
+    def drawn() -> list[Figure]:
+        return [figure for some in figures_of(report).values() for figure in some]
+
+    paths = write_figures(tmp_path / "new/figures", drawn)
     assert len(paths) == 3 * len(DRAWINGS)
     for path in paths:
         data = path.read_bytes()
@@ -197,5 +202,5 @@ def test_figures_are_written_for_a_paper(tmp_path: Path) -> None:
             start = int(data[data.rindex(b"startxref") + 9 :].split()[0])
             assert data[start:].startswith(b"xref"), "the places of its parts are still true"
             assert b"0 0.4039215686 0.6392156863" in data
-    again = write_figures(tmp_path / "again", report)
+    again = write_figures(tmp_path / "again", drawn)
     assert [path.read_bytes() for path in again] == [path.read_bytes() for path in paths]

@@ -95,13 +95,10 @@ def label_of(picture: Picture) -> str:
 def _lines(picture: Picture, series: Sequence[Series], name: str, label: str) -> str:
     from tiertune.tuner.report.figures import style
 
-    colours = (style.TUNED, style.DEFAULT, style.BAD, style.INK, style.MUTED)
-    shapes, dashes = "o^sDvPX", ("-", "--", "-.")
     places = list(dict.fromkeys(place for one in series for place in one.at))
     with style.canvas(3.6) as (figure, (axes,)):
         for number, one in enumerate(series):
-            colour, shape = colours[number % len(colours)], shapes[number % len(shapes)]
-            dash = dashes[number // len(colours) % len(dashes)]
+            colour, shape, dash = style.line_look(number)
             points = [(places.index(at), value) for at, value in zip(one.at, one.values, strict=True)]
             known = [(place, value) for place, value in points if value is not None]
             axes.plot(

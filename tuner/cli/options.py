@@ -19,5 +19,10 @@ Threads = Annotated[
     int | None, typer.Option(min=1, max=4096, help="Threads of the workload; its own number by default.")
 ]
 MachineName = Annotated[str, typer.Option("--machine", "-m", help="Machine: a name or a file.")]
+Figures = Annotated[
+    Path | None,
+    typer.Option("--figures", metavar="FOLDER", help="Also write each figure as SVG, PDF and CSV."),
+]
+OpenPage = Annotated[bool, typer.Option("--open", help="Show the page in a browser.")]
 
 RESULTS = Path("results")

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
 
 WIDTH = 80
@@ -28,6 +30,16 @@ def print_json(document: Any) -> None:
     """`document` as indented JSON on standard output; key order is kept."""
     json.dump(document, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
     sys.stdout.write("\n")
+
+
+def show(page: Path) -> None:
+    """Opens a page in the browser; says where it is where there is none."""
+    import webbrowser
+
+    from tiertune.tuner.cli.failures import say
+
+    if not webbrowser.open(page.resolve().as_uri()):
+        say(f"no browser was found; the page is {page.resolve()}")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numeric: Iterable[str] = ()) -> None:

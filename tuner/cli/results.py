@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiertune.tuner.cli.failures import guarded, say
-from tiertune.tuner.cli.options import RESULTS, Json, Results
+from tiertune.tuner.cli.failures import guarded
+from tiertune.tuner.cli.options import RESULTS, Figures, Json, OpenPage, Results
 
 if TYPE_CHECKING:
     from tiertune.tuner.report.document import Report
@@ -19,11 +18,8 @@ def report(
     campaign: Annotated[str, typer.Argument(help="Name of a campaign that was run, or its file.")],
     results: Results = RESULTS,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the report as Markdown.")] = False,
-    figures: Annotated[
-        Path | None,
-        typer.Option("--figures", metavar="FOLDER", help="Also write each figure as SVG, PDF and CSV."),
-    ] = None,
-    open_page: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
+    figures: Figures = None,
+    open_page: OpenPage = False,
     as_json: Json = False,
 ) -> None:
     """Write the report of a campaign from its journal.
@@ -40,16 +36,19 @@ def report(
     import sys
 
     from tiertune.tuner.api.results import campaign_folder
-    from tiertune.tuner.cli.output import console
+    from tiertune.tuner.cli.output import console, show
     from tiertune.tuner.report.files import write_report
     from tiertune.tuner.report.text import render_json, render_markdown
 
     made, paths = write_report(campaign_folder(campaign, results))
     page = paths[0]
     if figures is not None:
-        from tiertune.tuner.report.figure_files import write_figures
+        from itertools import chain
 
-        paths = [*paths, *write_figures(figures, made)]
+        from tiertune.tuner.report.figure_files import write_figures
+        from tiertune.tuner.report.html import figures_of
+
+        paths += write_figures(figures, lambda: chain.from_iterable(figures_of(made).values()))
     if as_json:
         sys.stdout.write(render_json(made))
     elif markdown:
@@ -59,10 +58,7 @@ def report(
         for path in paths:
             console().print(str(path), markup=False, soft_wrap=True)
     if open_page:
-        import webbrowser
-
-        if not webbrowser.open(page.resolve().as_uri()):
-            say(f"no browser was found; the page is {page.resolve()}")
+        show(page)
 
 
 def print_verdict(made: Report) -> None:

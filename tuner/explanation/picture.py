@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tiertune.tuner.report.figures import style
+from tiertune.tuner.report.figures.heat import HeatCell, Side, heat
 from tiertune.tuner.report.numbers import number
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ Data = dict[str, Any]
 LEAST_COLOUR, MOST_COLOUR = math.log(1.1), math.log(2.0)
 """The deepest colour is for the largest difference of the map, but for no less than 10 % and no more than a
 factor of two: noise should look pale."""
-FAILED = "#bdbdbd"
-DARK = 0.45
 
 
 def rollout(cell: Data, name: str) -> str:
@@ -118,43 +117,27 @@ def pair(cell: Data, name: str) -> str:
     grid = cell["grid"]
     if grid is None:
         return ""
-    import matplotlib
-
     rows, columns = grid["rows"], grid["columns"]
-    shades = matplotlib.colormaps["PuOr"]
     known = [abs(math.log(ratio)) for ratios in grid["ratios"] for ratio in ratios if ratio is not None]
     deepest = min(max([LEAST_COLOUR, *known]), MOST_COLOUR)
-    with style.canvas(1.2 + 0.38 * len(rows)) as (figure, (axes,)):
-        for row, ratios in enumerate(grid["ratios"]):
-            for column, ratio in enumerate(ratios):
-                back, ink = FAILED, "#1b1f24"
-                if ratio is not None:
-                    value = max(-1.0, min(1.0, math.log(ratio) / deepest))
-                    shade = shades(0.5 + 0.5 * value)
-                    back = matplotlib.colors.to_hex(shade)
-                    light = 0.2126 * shade[0] + 0.7152 * shade[1] + 0.0722 * shade[2]
-                    ink = "#ffffff" if light < DARK else "#1b1f24"
-                tuned = [rows[row], columns[column]] == grid["tuned"]
-                axes.add_patch(
-                    matplotlib.patches.Rectangle(
-                        (column + 0.05, row + 0.05), 0.9, 0.9, facecolor=back,
-                        edgecolor=style.INK if tuned else "none", linewidth=2.2 if tuned else 0.0,
-                    )
-                )  # fmt: skip
-                shown = "failed" if ratio is None else f"{ratio:.2f}"
-                axes.text(column + 0.5, row + 0.52, shown, ha="center", va="center", color=ink, fontsize=8.5)
-        axes.set_xlim(0, len(columns))
-        axes.set_ylim(len(rows), 0)
-        axes.grid(visible=False)
-        axes.tick_params(length=0)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
-        axes.set_xticks([place + 0.5 for place in range(len(columns))], [_short(value) for value in columns])
-        axes.set_yticks([place + 0.5 for place in range(len(rows))], [_short(value) for value in rows])
-        axes.set_xlabel(grid["knobs"][1])
-        axes.set_ylabel(grid["knobs"][0])
-        described = "Each cell is the performance relative to the default; all other knobs are as tuned."
-        return style.to_svg(figure, name, f"{grid['knobs'][0]} and {grid['knobs'][1]} together", described)
+
+    def cell_at(row: int, column: int) -> HeatCell:
+        ratio = grid["ratios"][row][column]
+        tuned = [rows[row], columns[column]] == grid["tuned"]
+        if ratio is None:
+            return HeatCell(None, "failed", tuned)
+        return HeatCell(math.log(ratio) / deepest, f"{ratio:.2f}", tuned)
+
+    first, second = grid["knobs"]
+    described = "Each cell is the performance relative to the default; all other knobs are as tuned."
+    return heat(
+        cell_at,
+        Side([_short(value) for value in rows], first),
+        Side([_short(value) for value in columns], second),
+        name,
+        f"{first} and {second} together",
+        described,
+    )
 
 
 def _short(value: object) -> str:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tiertune.tuner.report.document import Report
+from tiertune.tuner.report.environment import Figure
 from tiertune.tuner.report.figures import style
 from tiertune.tuner.report.files import write_whole
-from tiertune.tuner.report.html import figures_of
 
 
-def write_figures(folder: Path, report: Report) -> list[Path]:
-    """Writes three files for each figure into `folder`, named like the CSV that the page hands out.
+def write_figures(folder: Path, draw: Callable[[], Iterable[Figure]]) -> list[Path]:
+    """Writes three files for each figure that `draw` makes into `folder`, named like the CSV that the page
+    hands out.
 
     The PDF has its fonts in it; the SVG names them, so that text stays text. Raises OSError.
     """
     with style.keeping_pdfs() as pdfs:
-        figures = [figure for some in figures_of(report).values() for figure in some]
+        figures = list(draw())
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for figure in figures:

@@ -8,20 +8,16 @@ from tiertune.tuner.report.figures import style
 
 Data = dict[str, Any]
 
-SHAPES, DASHES = "os^DvPX", ("-", "--", "-.", ":")
-
 
 def walk(along: Data, name: str) -> str:
     """A line for each tuned config."""
-    colours = (style.TUNED, style.DEFAULT, style.BAD, style.INK, style.MUTED)
     lines = along["lines"]
     rows = (len(lines) + 1) // 2
     with style.canvas(3.4 + 0.22 * rows) as (figure, (axes,)):
         limit = 1 + along["least_pct"] / 100
         axes.axhline(limit, color=style.MUTED, linestyle="--", linewidth=1.2)
         for number, line in enumerate(lines):
-            colour = colours[number % len(colours)]
-            shape, dash = SHAPES[number % len(SHAPES)], DASHES[number // len(colours) % len(DASHES)]
+            colour, shape, dash = style.line_look(number)
             known = [point for point in line["points"] if point["ratio"] is not None]
             at = [point["value"] for point in known]
             axes.plot(
@@ -42,9 +38,7 @@ def walk(along: Data, name: str) -> str:
                     )  # fmt: skip
         axes.set_xscale("log")
         first = list(lines[0]["points"]) if lines else []
-        ends = sorted({(point["value"], point["text"]) for point in (first[0], first[-1])}) if first else []
-        middle = sorted({(point["value"], point["text"]) for point in first})
-        shown = _apart(ends, middle)
+        shown = style.ticks_apart((point["value"], point["text"]) for point in first)
         axes.minorticks_off()
         axes.set_xticks([value for value, _ in shown], [text for _, text in shown])
         if first and first[0]["value"] > first[-1]["value"]:
@@ -54,12 +48,3 @@ def walk(along: Data, name: str) -> str:
         figure.legend(loc="outside upper left", ncols=2, columnspacing=1.2, handletextpad=0.4)
         told = "; ".join(f"{line['label']}: {line['told']}" for line in lines)
         return style.to_svg(figure, name, f"Gain along {along['axis']}", told)
-
-
-def _apart(ends: list[tuple[float, str]], middle: list[tuple[float, str]]) -> list[tuple[float, str]]:
-    """Ticks that do not overlap: the ends, and what is far enough from those before."""
-    shown = list(ends)
-    for value, text in middle:
-        if all(max(value / other, other / value) > 1.35 for other, _ in shown):
-            shown.append((value, text))
-    return sorted(shown)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from tiertune.tuner.report.figures import style
+from tiertune.tuner.report.figures.heat import HeatCell, Side, heat
 
 Data = dict[str, Any]
 
 MOST_COLOUR = math.log(2.0)
 """Ratios from a half to two have colours of their own; beyond, the deepest one."""
-
-NOT_MEASURED = "#bdbdbd"
-WIDE_FROM = 10
-DARK = 0.45
 
 
 def matrix_of_ratios(study: Data, name: str) -> str:
@@ -54,59 +51,18 @@ def _heat(
     colour: Callable[[Data], float | None],
     text: Callable[[Data], str],
 ) -> str:
-    import matplotlib
+    cells = {(cell["from"] - 1, cell["to"] - 1): cell for cell in study["matrix"]}
+
+    def cell_at(row: int, column: int) -> HeatCell:
+        cell = cells[row, column]
+        value = colour(cell)
+        shown = "failed" if cell["status"] == "failed" else text(cell) if value is not None else "-"
+        return HeatCell(value, shown, framed=row == column)
 
     contexts = study["contexts"]
-    count = len(contexts)
-    size = max(1.0, count / WIDE_FROM)
-    shades = matplotlib.colormaps["PuOr"]
-    with style.canvas(0.8 + 0.34 * count) as (figure, (axes,)):
-        figure.set_size_inches(style.WIDTH_IN * size, 0.8 + 0.34 * count)
-        for cell in study["matrix"]:
-            row, column = cell["from"] - 1, cell["to"] - 1
-            value = colour(cell)
-            back = NOT_MEASURED
-            ink = "#1b1f24"
-            if value is not None:
-                shade = shades(0.5 + 0.5 * max(-1.0, min(1.0, value)))
-                back = matplotlib.colors.to_hex(shade)
-                ink = "#ffffff" if _luminance(shade) < DARK else "#1b1f24"
-            own = row == column
-            axes.add_patch(
-                matplotlib.patches.Rectangle(
-                    (column + 0.04, row + 0.04),
-                    0.92,
-                    0.92,
-                    facecolor=back,
-                    edgecolor=style.INK if own else "none",
-                    linewidth=1.6 if own else 0.0,
-                )
-            )
-            shown = "failed" if cell["status"] == "failed" else text(cell) if value is not None else "-"
-            axes.text(
-                column + 0.5, row + 0.52, shown, ha="center", va="center", color=ink,
-                fontsize=8.5 if len(shown) < 5 else 7.0,
-            )  # fmt: skip
-        axes.set_xlim(0, count)
-        axes.set_ylim(count, 0)
-        axes.grid(visible=False)
-        axes.tick_params(length=0)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
-        axes.xaxis.tick_top()
-        axes.xaxis.set_label_position("top")
-        axes.set_xticks([place + 0.5 for place in range(count)], [str(c["number"]) for c in contexts])
-        axes.set_yticks(
-            [place + 0.5 for place in range(count)], [f"{c['number']}  {c['label']}" for c in contexts]
-        )
-        axes.set_xlabel("run in")
-        axes.set_ylabel("tuned in")
-        return style.to_svg(figure, name, title, described)
-
-
-def _luminance(shade: Sequence[float]) -> float:
-    red, green, blue = shade[:3]
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    rows = Side([f"{one['number']}  {one['label']}" for one in contexts], "tuned in")
+    columns = Side([str(one["number"]) for one in contexts], "run in")
+    return heat(cell_at, rows, columns, name, title, described, columns_on_top=True)
 
 
 def ways(study: Data, name: str) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import matplotlib
 
@@ -65,6 +65,10 @@ SETTINGS: dict[str, Any] = {
 MARKERS = {"default": "D", "initial": "o", "random": "x", "model": "^"}
 MARKER_OF_ROLE = {"default": "D", "tuned": "o"}
 COLOUR_OF_ROLE = {"default": DEFAULT, "tuned": TUNED}
+LINE_COLOURS = (TUNED, DEFAULT, BAD, INK, MUTED)
+LINE_MARKERS, LINE_DASHES = "o^sDvPX", ("-", "--", "-.", ":")
+LEAST_APART = 1.35
+"""Ticks of a logarithmic axis are further apart than this factor, so that their texts do not meet."""
 NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
@@ -88,6 +92,33 @@ def canvas(
             yield figure, [axes for row in grid for axes in row]
         finally:
             plt.close(figure)
+
+
+class LineLook(NamedTuple):
+    """What tells a line apart from others: colour, shape, and dashes."""
+
+    colour: str
+    marker: str
+    dash: str
+
+
+def line_look(number: int) -> LineLook:
+    """The look of the line of this number; colours repeat after five, with other shapes and dashes."""
+    return LineLook(
+        LINE_COLOURS[number % len(LINE_COLOURS)],
+        LINE_MARKERS[number % len(LINE_MARKERS)],
+        LINE_DASHES[number // len(LINE_COLOURS) % len(LINE_DASHES)],
+    )
+
+
+def ticks_apart(ticks: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Ticks of a logarithmic axis that do not overlap: the ends, and what is far enough from those kept."""
+    found = sorted(set(ticks))
+    kept = sorted({found[0], found[-1]}) if found else []
+    for value, text in found:
+        if all(max(value / other, other / value) > LEAST_APART for other, _ in kept):
+            kept.append((value, text))
+    return sorted(kept)
 
 
 _PDFS: ContextVar[dict[str, bytes] | None] = ContextVar("pdfs", default=None)
