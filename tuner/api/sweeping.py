@@ -67,16 +67,19 @@ def sweep(
     if isinstance(matrix, Mapping):
         with written("sweep", {"name": "sweep", **matrix}) as path:
             loaded = load_sweep(str(path))
+            again = [f"cat > sweep.yaml <<'END'\n{path.read_text(encoding='utf-8')}END"]
+        command = ["sweep", "sweep.yaml"]
     else:
-        loaded = load_sweep(str(matrix))
+        loaded, again, command = load_sweep(str(matrix)), [], ["sweep", str(matrix)]
     if seeds is not None:
         loaded = with_seeds(loaded, seeds_of(seeds))
+        command += ["--seeds", ",".join(map(str, loaded.seeds or ()))]
     plans = rows_of(loaded, folder)
     check_runnable(loaded, plans)
     rows, groups, document, paths = measured(
         loaded, plans, folder, jobs=jobs_of(jobs), fresh=fresh,
         timelines=timelines or loaded.timelines, notify=lambda text: None,
-        listener=progress or (lambda told: None),
+        listener=progress or (lambda told: None), reproduce=[*again, *reproduction(loaded, command, folder)],
     )  # fmt: skip
     if not rows:
         raise InputError(f"sweep {loaded.name}: nothing was measured")
@@ -104,11 +107,14 @@ def measured(
     timelines: bool,
     notify: Notify,
     listener: Callable[[Progress], None],
+    reproduce: Sequence[str],
 ) -> tuple[list[MeasuredRow], list[Group], dict[str, Any], list[Path]]:
-    """Measures and writes what a sweep leaves: rows, groups, the document, the paths of its files."""
+    """Measures and writes what a sweep leaves: rows, groups, the document, the paths of its files, of which
+    the first is the page. `reproduce` are the commands that the page gives."""
     from tiertune.tuner.sweep.files import document_of, folder_of, write_files
     from tiertune.tuner.sweep.measured import groups_of, measured_rows
     from tiertune.tuner.sweep.measurement import measure
+    from tiertune.tuner.sweep.page import write_page
 
     found = measure(
         plans, results, jobs=jobs, fresh=fresh, timelines=timelines, notify=notify, listener=listener
@@ -116,8 +122,27 @@ def measured(
     rows = measured_rows(plans, found, loaded.relative_to)
     groups = groups_of(rows)
     document = document_of(loaded, rows, groups)
-    paths = write_files(folder_of(results, loaded.name), document, rows, timelines)
-    return list(rows), groups, document, paths
+    folder = folder_of(results, loaded.name)
+    paths = write_files(folder, document, rows, timelines)
+    return list(rows), groups, document, [write_page(folder, loaded, rows, reproduce), *paths]
+
+
+def reproduction(loaded: Sweep, command: Sequence[str], results: Path) -> list[str]:
+    """Commands that make the page of a sweep again from nothing, with the campaigns whose winners it runs."""
+    import shlex
+
+    from tiertune.tuner.host_facts import environment_facts
+    from tiertune.tuner.report.data import checkout
+
+    entries = [entry for _, axes in loaded.matrices() for entry in axes.configs or ()]
+    again = ["--results", "results-again"]
+    commands = [
+        ["tune", str(results / name / "campaign.yaml"), *again]
+        for name in dict.fromkeys(entry.campaign for entry in entries if entry.campaign)
+    ]
+    commands.append([*command, *again])
+    lines = [shlex.join([".venv/bin/tiertune", *words]) for words in commands]
+    return [*checkout([environment_facts()["git"]]), *lines]
 
 
 def with_seeds(loaded: Sweep, seeds: Sequence[int]) -> Sweep:

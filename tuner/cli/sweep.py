@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from tiertune.tuner.cli.failures import BUG, guarded, was_interrupted
-from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
+from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, Results
 
 if TYPE_CHECKING:
     from tiertune.tuner.sweep.definition import Sweep, Table
@@ -40,19 +40,22 @@ def sweep(
         int | None, typer.Option(min=1, max=256, help="Runs at a time; one for each core by default.")
     ] = None,
     results: Results = RESULTS,
+    figures: Figures = None,
+    open_page: OpenPage = False,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Measure every combination of a matrix of experiments.
 
-    Rows go to Parquet and JSON under results/sweeps. What was measured before
-    with the same engine is read back; Ctrl-C loses nothing that is done.
+    A page, Parquet and JSON go to results/sweeps. What was measured before with
+    the same engine is read back; Ctrl-C loses nothing that is done.
     Exit code 1 where a row crashed, 2 where no combination can run.
 
     \b
     Examples:
       tiertune sweep all-systems
       tiertune sweep all-systems --show runtime_s,promotions --seeds 1
+      tiertune sweep ratios --open --figures paper/figures
       tiertune sweep sweeps/hemem-ablation.yaml --dry-run
     """
     from tiertune.tuner.api.evaluation import parse_seeds
@@ -61,7 +64,7 @@ def sweep(
     from tiertune.tuner.sweep.matrix import rows_of
 
     loaded = load_sweep(file)
-    table = _table(loaded, by, across, show)
+    loaded = loaded.model_copy(update={"table": _table(loaded, by, across, show)})
     if seeds is not None:
         loaded = with_seeds(loaded, parse_seeds(seeds))
     plans = rows_of(loaded, results)
@@ -69,26 +72,47 @@ def sweep(
         _print_plan(loaded, plans, results, as_json)
         return
     check_runnable(loaded, plans)
-    crashed = _measure(loaded, table, plans, results, jobs, fresh, timelines or loaded.timelines, as_json)
+    given = (("--by", by), ("--across", across), ("--show", show), ("--seeds", seeds))
+    command = [
+        "sweep",
+        file,
+        *(word for option, text in given if text is not None for word in (option, text)),
+    ]
+    crashed = _measure(
+        loaded,
+        plans,
+        command,
+        results,
+        jobs,
+        fresh,
+        timelines or loaded.timelines,
+        figures,
+        open_page,
+        as_json,
+    )
     if crashed:
         raise typer.Exit(BUG)
 
 
 def _measure(
     loaded: Sweep,
-    table: Table,
     plans: Sequence[PlannedRow],
+    command: Sequence[str],
     results: Path,
     jobs: int | None,
     fresh: bool,
     timelines: bool,
+    figures: Path | None,
+    open_page: bool,
     as_json: bool,
 ) -> bool:
     """Measures, writes and prints; whether a row crashed."""
     import os
 
-    from tiertune.tuner.api.sweeping import measured
-    from tiertune.tuner.cli.output import console, print_json
+    from tiertune.tuner.api.sweeping import measured, reproduction
+    from tiertune.tuner.cli.output import console, print_json, show
+    from tiertune.tuner.report.figure_files import write_figures
+    from tiertune.tuner.sweep.page import figures_of
     from tiertune.tuner.sweep.progress import watching
     from tiertune.tuner.trial import Status
 
@@ -104,6 +128,7 @@ def _measure(
                 timelines=timelines,
                 notify=notify,
                 listener=listener,
+                reproduce=reproduction(loaded, command, results),
             )
     except BaseException as error:
         if not was_interrupted(error):
@@ -112,10 +137,15 @@ def _measure(
         raise KeyboardInterrupt(
             f"stopped; what is measured is kept, the same command{again} goes on"
         ) from None
+    page = paths[0]
+    if figures is not None:
+        paths += write_figures(figures, lambda: figures_of(loaded, rows))
     if as_json:
         print_json({**document, "files": [str(path) for path in paths]})
     else:
-        _print(table, groups, paths)
+        _print(loaded.table, groups, paths)
+    if open_page:
+        show(page)
     return any(row.result.status == Status.CRASHED for row in rows)
 
 
@@ -192,7 +222,9 @@ def _print_plan(loaded: Sweep, plans: Sequence[PlannedRow], results: Path, as_js
         state = NOT_APPLICABLE if plan.run is None else "cached" if plan.run.key in cached else "to measure"
         reason = {"reason": plan.reason} if plan.run is None else {}
         rows.append({"id": plan.id, **asdict(plan.at), "knobs": plan.config, "state": state, **reason})
-    files = [str(folder_of(results, loaded.name) / name) for name in ("rows.parquet", "rows.json")]
+    files = [
+        str(folder_of(results, loaded.name) / name) for name in ("report.html", "rows.parquet", "rows.json")
+    ]
     if as_json:
         print_json(
             {"sweep": loaded.name, "runs": len(runs), "cached": len(cached), "rows": rows, "files": files}

@@ -9,9 +9,10 @@ import numpy as np
 
 from tiertune.tuner.comparison.document import Curve
 from tiertune.tuner.comparison.measured import Journals, Measured, cells_of
-from tiertune.tuner.comparison.references import ALL_FAST, yardstick_cell
+from tiertune.tuner.comparison.references import yardstick_cell
 from tiertune.tuner.journal import Row
 from tiertune.tuner.plan import CampaignPlan
+from tiertune.tuner.sweep.row import ALL_FAST
 from tiertune.tuner.trial import Scenario
 
 Array = np.ndarray

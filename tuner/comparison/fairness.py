@@ -8,9 +8,10 @@ from typing import Any
 
 from tiertune.tuner.backend import NOTES
 from tiertune.tuner.comparison.measured import Journals
-from tiertune.tuner.comparison.references import YARDSTICKS, again_cell, yardstick_cell
+from tiertune.tuner.comparison.references import again_cell, yardstick_cell
 from tiertune.tuner.journal import Row
 from tiertune.tuner.plan import CampaignPlan
+from tiertune.tuner.sweep.row import YARDSTICKS
 
 MOST_NAMED = 3
 

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from tiertune.tuner.comparison.references import (
-    ALL_FAST,
     FILE,
-    ORACLE,
     again_cell,
     validation_seeds,
     yardstick_cell,
@@ -20,6 +18,7 @@ from tiertune.tuner.comparison.references import (
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_claim import Claim, JournalError
 from tiertune.tuner.plan import CampaignPlan, PlannedCell
+from tiertune.tuner.sweep.row import ALL_FAST, ORACLE
 from tiertune.tuner.trial import Scenario, canonical
 from tiertune.tuner.validation import STAGE
 

@@ -16,11 +16,10 @@ from tiertune.tuner.execution import Bench
 from tiertune.tuner.host_facts import environment_facts
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.plan import CampaignPlan, PlannedCell
+from tiertune.tuner.sweep.row import YARDSTICKS
 from tiertune.tuner.trial import Config, Scenario, Trial, derive_seed, plain_config
 from tiertune.tuner.validation import STAGE
 
-ALL_FAST, ORACLE = "all-fast", "oracle"
-YARDSTICKS = (ALL_FAST, ORACLE)
 FILE = "comparison.sqlite"
 
 

@@ -21,6 +21,10 @@ NOT_APPLICABLE = "not-applicable"
 ALL_FAST = "all-fast"
 """The system that slowdowns are against."""
 
+ORACLE = "oracle"
+YARDSTICKS = (ALL_FAST, ORACLE)
+"""What systems are held against: memory as it is nowhere, and choices that know what comes."""
+
 RESULT_VERSION = 2
 """Raised whenever stored results of runs mean something else."""
 

@@ -10,10 +10,10 @@ from enum import IntEnum
 from tiertune.tuner.report.numbers import binary_unit, number
 from tiertune.tuner.sweep.definition import Table
 from tiertune.tuner.sweep.measured import Group, Spread, spread
+from tiertune.tuner.sweep.quantity import MINIMIZE, direction_of, leading
 from tiertune.tuner.sweep.row import NOT_APPLICABLE
 from tiertune.tuner.trial import Status
 
-LOWER_IS_BETTER = {"slowdown": True, "slowdown_pct": True, "convergence_s": True}
 SHORT = {NOT_APPLICABLE: "n/a"}
 GAP = 2
 SMALL = 0.01
@@ -62,10 +62,8 @@ def grid_of(
         head = group.at.value(table.across) if table.across else ""
         members.setdefault((_key(table.by, group), head), []).append(group)
     cells = {place: _cell(found) for place, found in members.items()}
-    first = next((name for name in table.show if name not in ("rank", "status")), "slowdown")
-    lower = LOWER_IS_BETTER.get(first, directions.get(first.split(".")[-1]) == "minimize")
-    if first.endswith(".speedup"):
-        lower = False
+    first = leading(table)
+    lower = direction_of(first, directions) == MINIMIZE
     ranks = {head: _ranks(cells, lines, head, first, lower) for head in heads}
     if table.sort == "best":
         lines.sort(key=lambda line: _score(cells, line, heads, first, lower))
