@@ -12,6 +12,7 @@ from tests.comparison.test_command import write_comparison
 from tests.explanation.one_cell import QUICK, write_one
 from tests.nightly.two import night, slow_down, write_two
 from tests.report.example import example_report
+from tests.sweep.small import SWEEP, write_sweep
 from tests.transfer.few import write_few
 from tiertune.tuner.report.html import render_html
 
@@ -83,6 +84,22 @@ def nightly(folder: Path) -> Path:
     return folder / "results/nightly/two/2026-11-02/digest.html"
 
 
+def sweep(folder: Path) -> Path:
+    """Two systems, one with two configs, over ratios and seeds: lines, and who is how far behind."""
+    path = write_sweep(folder, SWEEP.replace('ratios: ["1:4"]', 'ratios: ["1:2", "1:4", "1:8"]'))
+    _ran("sweep", path, "--results", folder / "results")
+    return folder / "results/sweeps/small/report.html"
+
+
+def sensitivity(folder: Path) -> Path:
+    """A conclusion in two scenarios, over two parameters of the model."""
+    path = write_sweep(folder, SWEEP.replace('ratios: ["1:4"]', 'ratios: ["1:4", "1:8"]'))
+    common = ("--parameters", "migration_cost,curve_shape", "--together", "4")
+    claim = "hemem/eager beats notier"
+    _ran("sensitivity", path, "--claim", claim, *common, "--results", folder / "results")
+    return folder / "results/sensitivity/small/hemem-eager-beats-notier/report.html"
+
+
 KINDS: dict[str, Callable[[Path], Path]] = {
     "two cells": two_cells,
     "tune": tune,
@@ -92,6 +109,8 @@ KINDS: dict[str, Callable[[Path], Path]] = {
     "along": along,
     "reproduce": reproduce,
     "nightly": nightly,
+    "sweep": sweep,
+    "sensitivity": sensitivity,
 }
 SHARED = {"explain": "tune", "along": "transfer"}
 """Pages that go on in the folder of another one, so that nothing is measured twice."""

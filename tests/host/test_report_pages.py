@@ -189,7 +189,7 @@ def test_a_long_table_is_filtered_and_says_how_many_are_left(
     assert all(row.is_visible() for row in rows.all())
 
 
-@pytest.mark.parametrize("kind", ["two cells", "tune", "compare", "nightly"])
+@pytest.mark.parametrize("kind", ["two cells", "tune", "compare", "nightly", "sweep", "sensitivity"])
 def test_everything_is_there_without_scripts(kind: str, made: Callable[[str], str], browser: Browser) -> None:
     said = []
     for scripts in (True, False):

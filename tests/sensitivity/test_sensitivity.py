@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,9 +14,10 @@ from tests.cli.small import WORKLOAD, tiertune
 from tiertune.files import InputError
 from tiertune.machines.definition import load_machine
 from tiertune.tuner.sensitivity.conclusion import Conclusion, read_conclusion
+from tiertune.tuner.sensitivity.page import document_of, lead_rows, leads_of, percent, told
 from tiertune.tuner.sensitivity.parameters import PARAMETERS, changed_machine, samples_of
-from tiertune.tuner.sensitivity.picture import tornado
-from tiertune.tuner.sensitivity.study import Verdict, judged
+from tiertune.tuner.sensitivity.picture import margins, tornado
+from tiertune.tuner.sensitivity.study import SceneStudy, Verdict, judged
 
 SWEEP = """
 name: two
@@ -80,10 +84,80 @@ def test_conclusions_are_read() -> None:
 def test_verdicts(together: list[float | None], by_pct: float, verdict: Verdict) -> None:
     parameters = PARAMETERS[:1]
     samples = samples_of(parameters, len(together))
-    study = judged("s", Conclusion("a", "b", by_pct, None), samples, parameters, [5.0, 4.0, 8.0, *together])
+    conclusion, leads = Conclusion("a", "b", by_pct, None), [5.0, 4.0, 8.0, *together]
+    study = judged("s", conclusion, samples, parameters, leads)
     assert study.verdict == verdict
     assert study.swings[0].size() == 4.0
-    assert "migration_cost" in tornado(study, "a beats b", by_pct)
+    document = document_of("s", conclusion, parameters, samples, [study], [])
+    assert f"a beats b{f' by {by_pct:g} %' if by_pct else ''}: " in document["told"]
+    assert "migration_cost" in tornado(document, document["scenes"][0], "name")
+    assert leads_of(document, document["scenes"][0]) == leads
+
+
+def study_of(name: str, leads: list[float | None], by_pct: float = 0.0) -> SceneStudy:
+    """Of the first two parameters alone: nominal, low and high of each."""
+    parameters = PARAMETERS[:2]
+    return judged(name, Conclusion("a", "b", by_pct, None), samples_of(parameters, 0), parameters, leads)
+
+
+SENTENCES: list[tuple[list[list[float | None]], str]] = [
+    ([[5.0, 4.0, 6.0, 5.0, 5.0]], "robust, it holds in all 5 models"),
+    ([[5.0] * 5, [3.0] * 5], "robust, it holds in all 5 models in each of 2 scenarios"),
+    ([[5.0, -1.0, 6.0, 5.0, 5.0]], "not robust, it holds in 4 of 5 models; migration_cost alone can undo it"),
+    (
+        [[5.0, -1.0, 6.0, 5.0, -2.0], [5.0] * 5],
+        (
+            "not robust, it holds in 8 of 10 models, robust in 1 of 2 scenarios; migration_cost or"
+            " parallelism_random alone can undo it"
+        ),
+    ),
+    (
+        [[-1.0] * 5, [5.0] * 5],
+        (
+            "not robust, it holds in 5 of 10 models, robust in 1 of 2 scenarios; not even with the machine"
+            " file's own values in 1 of 2 scenarios"
+        ),
+    ),
+    ([[5.0, None, 5.0, 5.0, None]], "not known, 2 of 5 models failed"),
+]
+
+
+@pytest.mark.parametrize(("scenes", "sentence"), SENTENCES)
+def test_the_verdict_in_a_sentence(scenes: list[list[float | None]], sentence: str) -> None:
+    studies = [study_of(f"s{number}", leads) for number, leads in enumerate(scenes)]
+    assert told(Conclusion("a", "b", 0.0, None), studies) == f"a beats b: {sentence}"
+
+
+def test_all_together_may_undo_what_nothing_undoes_alone() -> None:
+    parameters, samples = PARAMETERS[:1], samples_of(PARAMETERS[:1], 4)
+    conclusion = Conclusion("a", "b", 0.0, None)
+    study = judged("s", conclusion, samples, parameters, [5.0, 4.0, 6.0, 5.0, -1.0, -1.0, 5.0])
+    assert told(conclusion, [study]) == (
+        "a beats b: not robust, it holds in 5 of 7 models; no parameter undoes it alone"
+    )
+
+
+def test_scenarios_beside_each_other() -> None:
+    conclusion, parameters = Conclusion("a", "b", 2.0, None), PARAMETERS[:2]
+    studies = [
+        study_of("one", [5.0, 4.0, 6.0, 1.5, 5.0], 2.0), study_of("two", [5.0, None, 6.0, 5.0, 5.0], 2.0),
+    ]  # fmt: skip
+    document = document_of("s", conclusion, parameters, samples_of(parameters, 0), studies, [])
+    svg = margins(document, "name")
+    assert re.findall(r">([+-][0-9.]+|failed)<", svg) == ["+5.0", "+4.0", "+1.5", "+5.0", "failed", "+5.0"]
+    assert margins({**document, "scenes": document["scenes"][:1]}, "name") == ""
+    heads, *rows = lead_rows(document, document["scenes"])
+    names = [parameter.name for parameter in parameters]
+    assert heads == ["scene", "model", "changed", *names, "lead_pct", "needed_lead_pct", "holds"]
+    assert rows[0] == ["one", "nominal", "nominal", None, None, 5.0, 2.0, True]
+    assert [row[-1] for row in rows] == [True, True, True, False, True, True, None, True, True, True]
+
+
+def test_leads_next_to_nothing_keep_their_sign() -> None:
+    leads = (None, 0.0, 12.34, -0.06, -0.012, 0.0004)
+    assert [percent(lead) for lead in leads] == [
+        "failed", "+0.0 %", "+12.3 %", "-0.1 %", "-0.01 %", "+0.0004 %",
+    ]  # fmt: skip
 
 
 def test_a_study_from_the_command_line(tmp_path: Path) -> None:
@@ -103,10 +177,22 @@ def test_a_study_from_the_command_line(tmp_path: Path) -> None:
     assert swings["migration_cost"]["lead_at_low_pct"] > swings["migration_cost"]["lead_at_high_pct"]
     assert swings["hint_fault_ns"]["lead_at_low_pct"] == swings["hint_fault_ns"]["lead_at_high_pct"]
     assert swings["parallelism_random"]["lead_at_low_pct"] != swings["parallelism_random"]["lead_at_high_pct"]
-    assert [Path(path).is_file() for path in found["files"]] == [True, True]
+    assert found["told"] == "hemem/keen beats notier: robust, it holds in all 21 models"
+    assert [Path(path).name for path in found["files"]] == [
+        "report.html", "sensitivity.json", "leads.csv", "tornado-small.svg",
+    ]  # fmt: skip
+    texts = {Path(path).name: Path(path).read_text(encoding="utf-8") for path in found["files"]}
+    assert f"<h1>{found['told']}</h1>" in texts["report.html"]
+    assert "--claim 'hemem/keen beats notier' --together 4 --results results-again" in found["reproduce"][-1]
+    assert texts["tornado-small.svg"].startswith("<svg xmlns=")
+    lines = list(csv.DictReader(io.StringIO(texts["leads.csv"])))
+    assert [line["holds"] for line in lines] == ["True"] * 21
+    assert float(lines[0]["lead_pct"]) == scene["nominal_lead_pct"]
+    assert scene["nominal_interval_pct"] is None, "one seed has no interval"
     # The other way round nothing holds, and all of it is cached.
     again = tiertune(*common, "--claim", "notier beats hemem/keen")
-    assert "notier beats hemem/keen: not robust" in again.stdout
+    said = "notier beats hemem/keen: not robust, it holds in 0 of 21 models"
+    assert f"{said}; not even with the machine file's own values" in again.stdout
     assert "cached" in again.stderr or not again.stderr
     for claim, said in (
         ("hemen beats notier", "did you mean 'hemem'?"),
@@ -133,6 +219,13 @@ def test_a_campaign_is_held_to_its_own_conclusion(tmp_path: Path) -> None:
     assert found["scenes"][0]["models"] == 3
     lead = found["scenes"][0]["nominal_lead_pct"]
     assert lead is not None
+    low, high = found["scenes"][0]["nominal_interval_pct"]
+    assert low < high
+    assert found["scenes"][0]["seeds"] == 3
+    # The winner is what the campaign found, so that is run first.
+    campaign = tmp_path / "results" / "small" / "campaign.yaml"
+    again = (f"tune {campaign}", "sensitivity small --parameters migration_cost --together 0")
+    assert found["reproduce"][-2:] == [f".venv/bin/tiertune {line} --results results-again" for line in again]
     report = json.loads((tmp_path / "results" / "small" / "report.json").read_text())
     (line,) = report["robustness"]
     assert (line["claim"], line["models"], line["nominal_lead_pct"]) == (found["claim"], 3, lead)

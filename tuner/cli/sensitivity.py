@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tiertune.tuner.cli.failures import guarded, was_interrupted
-from tiertune.tuner.cli.options import RESULTS, Json, Results
+from tiertune.tuner.cli.options import RESULTS, Figures, Json, OpenPage, Results
 
 if TYPE_CHECKING:
-    from tiertune.tuner.sensitivity.conclusion import Conclusion
-    from tiertune.tuner.sensitivity.parameters import Sample, Uncertain
+    from tiertune.tuner.sensitivity.parameters import Uncertain
     from tiertune.tuner.sensitivity.study import SceneStudy
 
 TOGETHER = 16
@@ -43,6 +42,8 @@ def sensitivity(
         int | None, typer.Option(min=1, max=256, help="Runs at a time; one for each core by default.")
     ] = None,
     results: Results = RESULTS,
+    figures: Figures = None,
+    open_page: OpenPage = False,
     as_json: Json = False,
 ) -> None:
     """Say whether a conclusion stays when the model changes.
@@ -54,14 +55,17 @@ def sensitivity(
     \b
     Examples:
       tiertune sensitivity co-runners --claim "notier beats all-slow"
-      tiertune sensitivity demo
+      tiertune sensitivity demo --open
       tiertune sensitivity --list
     """
     import os
 
     from tiertune.files import InputError
-    from tiertune.tuner.cli.output import console, print_json
+    from tiertune.tuner.api.sweeping import reproduction
+    from tiertune.tuner.cli.output import console, print_json, show
+    from tiertune.tuner.report.figure_files import write_figures
     from tiertune.tuner.sensitivity.conclusion import read_conclusion, scenes_of
+    from tiertune.tuner.sensitivity.page import document_of, figures_of
     from tiertune.tuner.sensitivity.parameters import PARAMETERS, samples_of
     from tiertune.tuner.sensitivity.source import sweep_of
     from tiertune.tuner.sensitivity.study import run_study
@@ -102,11 +106,20 @@ def sensitivity(
         if not was_interrupted(error):
             raise
         raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
-    document, paths = _write(source, conclusion, parameters, samples, studies, results)
+    given = (("--claim", claim), ("--parameters", only), ("--seeds", seeds), ("--together", together))
+    told = (word for option, value in given if value is not None for word in (option, str(value)))
+    again = reproduction(sweep, ["sensitivity", source, *told], results)
+    document = document_of(source, conclusion, parameters, samples, studies, again)
+    paths = _write(source, document, results)
+    page = paths[0]
+    if figures is not None:
+        paths += write_figures(figures, lambda: figures_of(document))
     if as_json:
         print_json({**document, "files": [str(path) for path in paths]})
     else:
-        _print(conclusion, studies, paths)
+        _print(studies, document["told"], paths)
+    if open_page:
+        show(page)
 
 
 def _chosen(parameters: Sequence[Uncertain], only: str | None) -> list[Uncertain]:
@@ -140,67 +153,34 @@ def _list(parameters: Sequence[Uncertain], as_json: bool) -> None:
     )
 
 
-def _write(
-    source: str,
-    conclusion: Conclusion,
-    parameters: Sequence[Uncertain],
-    samples: Sequence[Sample],
-    studies: Sequence[SceneStudy],
-    results: Path,
-) -> tuple[dict[str, object], list[Path]]:
-    import json
-    import re
-
-    from tiertune.tuner.report.files import write_report, write_whole
+def _write(source: str, document: dict[str, Any], results: Path) -> list[Path]:
+    """Writes what a study leaves; a campaign's report has what is known of its conclusion."""
+    from tiertune.tuner.report.files import write_report
     from tiertune.tuner.report.robustness import sensitivity_folder
-    from tiertune.tuner.sensitivity.picture import tornado
-    from tiertune.tuner.sensitivity.study import overall
+    from tiertune.tuner.sensitivity.page import plain, write_files
 
-    def plain(text: str) -> str:
-        return re.sub(r"[^a-z0-9.+]+", "-", text.lower()).strip("-")
-
-    name = source if (results / source / "journal.sqlite").is_file() else Path(source).stem
-    folder = sensitivity_folder(results, name) / plain(conclusion.text)
-    folder.mkdir(parents=True, exist_ok=True)
-    document: dict[str, object] = {
-        "source": source,
-        "claim": conclusion.text,
-        "verdict": str(overall(studies)),
-        "parameters": [
-            {"name": one.name, "low": one.low, "high": one.high, "unit": one.unit, "source": one.source}
-            for one in parameters
-        ],
-        "models": [{"kind": one.kind, "name": one.name, "values": dict(one.values)} for one in samples],
-        "scenes": [study.document() for study in studies],
-    }
-    paths = [folder / "sensitivity.json"]
-    write_whole(paths[0], json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    for study in studies:
-        path = folder / f"tornado-{plain(study.name)}.svg"
-        write_whole(path, tornado(study, conclusion.text, conclusion.by_pct))
-        paths.append(path)
-    if (results / name / "journal.sqlite").is_file():
-        # A campaign's report has what is known of its conclusion.
-        paths += write_report(results / name)[1]
-    return document, paths
+    campaign = (results / source / "journal.sqlite").is_file()
+    name = source if campaign else Path(source).stem
+    paths = write_files(sensitivity_folder(results, name) / plain(document["claim"]), document)
+    return [*paths, *write_report(results / name)[1]] if campaign else paths
 
 
-def _print(conclusion: Conclusion, studies: Sequence[SceneStudy], paths: Sequence[Path]) -> None:
+def _print(studies: Sequence[SceneStudy], told: str, paths: Sequence[Path]) -> None:
     from tiertune.tuner.cli.output import console, print_table
-    from tiertune.tuner.sensitivity.study import overall
+    from tiertune.tuner.sensitivity.page import percent
 
     out = console()
     for study in studies:
-        out.print(f"{study.name}: lead {_pct(study.nominal_pct)} as the machine file says", markup=False)
+        out.print(f"{study.name}: lead {percent(study.nominal_pct)} as the machine file says", markup=False)
         print_table(
             ["parameter", "low", "lead", "high", "lead at high"],
             [
                 (
                     swing.parameter.name,
                     f"{swing.parameter.low:g}",
-                    _pct(swing.low_pct),
+                    percent(swing.low_pct),
                     f"{swing.parameter.high:g}",
-                    _pct(swing.high_pct),
+                    percent(swing.high_pct),
                 )
                 for swing in study.swings
             ],
@@ -209,16 +189,12 @@ def _print(conclusion: Conclusion, studies: Sequence[SceneStudy], paths: Sequenc
         known = sorted(lead for lead in study.together_pct if lead is not None)
         if known:
             middle = known[len(known) // 2]
-            span = f"{_pct(known[0])} to {_pct(known[-1])}, median {_pct(middle)}"
+            span = f"{percent(known[0])} to {percent(known[-1])}, median {percent(middle)}"
             out.print(f"all together: {span} ({len(known)} models)", markup=False)
         for error in study.errors[:MOST_REASONS]:
             out.print(error, markup=False)
         out.print(f"{study.verdict}: holds in {study.holding} of {study.measured} models", markup=False)
         out.print()
-    out.print(f"{conclusion.text}: {overall(studies)}", markup=False)
+    out.print(told, markup=False, soft_wrap=True)
     for path in paths:
         out.print(str(path), markup=False, soft_wrap=True)
-
-
-def _pct(lead: float | None) -> str:
-    return "failed" if lead is None else f"{lead:+.1f} %"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -12,6 +13,7 @@ from typing import Any
 from tiertune.tuner.backend import Notify
 from tiertune.tuner.sensitivity.conclusion import Conclusion, Scene
 from tiertune.tuner.sensitivity.parameters import Sample, Uncertain, changed_machine
+from tiertune.tuner.statistics import interval
 from tiertune.tuner.sweep.measurement import Progress, measure
 from tiertune.tuner.sweep.row import PlannedRow, Result, Run, Setting
 from tiertune.tuner.trial import Status
@@ -55,14 +57,23 @@ class SceneStudy:
     holding: int
     measured: int
     verdict: Verdict
+    models: int
+    """How many were tried; `measured` are those of which no run failed."""
     errors: tuple[str, ...] = ()
     """Why runs failed, each reason once."""
+    seeds: int = 1
+    nominal_interval_pct: tuple[float, float] | None = None
+    """95 % interval of the nominal lead, of the mean over paired seeds; None with one seed."""
 
     def document(self) -> dict[str, Any]:
         """The scene as plain data."""
         return {
             "scene": self.name,
             "nominal_lead_pct": self.nominal_pct,
+            "nominal_interval_pct": None
+            if self.nominal_interval_pct is None
+            else [*self.nominal_interval_pct],
+            "seeds": self.seeds,
             "verdict": str(self.verdict),
             "errors": list(self.errors),
             "models": self.measured,
@@ -120,7 +131,15 @@ def run_study(
         sides = [
             planned[place, number, side] for number in range(len(samples)) for side in ("better", "worse")
         ]
-        studies.append(replace(study, errors=_errors([row for side in sides for row in side], found)))
+        by_seed = _by_seed(scene, found)
+        studies.append(
+            replace(
+                study,
+                errors=_errors([row for side in sides for row in side], found),
+                seeds=max(1, len(by_seed)),
+                nominal_interval_pct=_interval_pct(by_seed),
+            )
+        )
     return studies
 
 
@@ -156,6 +175,7 @@ def judged(
         holding,
         len(measured),
         verdict,
+        len(leads),
     )
 
 
@@ -200,6 +220,28 @@ def _lead_pct(
     if run.setting.workload.metric.direction == "maximize":
         ratio = 1.0 / ratio
     return 100.0 * (ratio - 1.0)
+
+
+def _by_seed(scene: Scene, found: Mapping[str, Result]) -> list[float]:
+    """Natural logs of how many times faster one side is, with the machine file's own values, by seed."""
+    worse = {row.at.seed: row.run for row in scene.worse}
+    logs = []
+    for row in scene.better:
+        mine, other = row.run, worse.get(row.at.seed)
+        if mine is None or other is None:
+            continue
+        values = _metric(mine, found), _metric(other, found)
+        if values[0] and values[1]:
+            faster = math.log(values[1] / values[0])
+            logs.append(-faster if mine.setting.workload.metric.direction == "maximize" else faster)
+    return logs
+
+
+def _interval_pct(logs: Sequence[float]) -> tuple[float, float] | None:
+    if len(logs) < 2:
+        return None
+    low, high = interval(logs)
+    return 100.0 * math.expm1(low), 100.0 * math.expm1(high)
 
 
 def _errors(rows: Sequence[PlannedRow], found: Mapping[str, Result]) -> tuple[str, ...]:
