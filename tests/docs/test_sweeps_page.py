@@ -32,7 +32,9 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     for line, text in printed.items():
         wide = [row for row in text.splitlines() if len(row) > 80 and not row.startswith(str(tmp_path))]
         assert wide == [], line
-    ratios, again = (text for line, text in said.items() if "sweep mine.yaml" in line)
+    ratios, *again = (text for line, text in said.items() if "sweep mine.yaml" in line)
     assert "runs" in ratios
-    assert again == ""
+    assert again == ["", ""]
+    assert (tmp_path / "results/sweeps/mine/report.html").is_file()
+    assert (tmp_path / "figures/mine-along-slowdown.pdf").is_file()
     assert (tmp_path / "results/sweeps/hemem-ablation/timelines.parquet").is_file()

@@ -9,9 +9,10 @@ import matplotlib
 import pytest
 
 from tests.report.test_palette import contrast
-from tiertune.tuner.report.figures.heat import HeatCell, Side, heat
+from tiertune.tuner.report.figures.heat import DARK_INK, LIGHT_INK, HeatCell, Side, heat
 from tiertune.tuner.report.palette import HEAT, UNKNOWN
 
+INKS = (DARK_INK, LIGHT_INK)
 LARGE_TEXT_CONTRAST = 3.0
 """What WCAG 2.2 asks for of large text; figures in cells are also in the tables and the CSV files."""
 
@@ -40,7 +41,8 @@ def test_what_is_unknown_has_its_own_ground_and_frames_are_where_they_are_asked_
     framed = drawn([[HeatCell(0.5, "a", framed=True), HeatCell(None, "failed")]])
     assert plain.count(UNKNOWN) == 1
     assert ">failed<" in plain
-    assert framed.count("var(--ink") == plain.count("var(--ink") + 1
+    strokes = [len(re.findall(f"stroke: {ink}", svg)) for svg in (plain, framed) for ink in INKS]
+    assert strokes == [0, 0, 1, 0], "a frame has the colour of the text"
 
 
 def test_more_columns_make_a_wider_map_and_long_names_are_slanted() -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from tiertune.tuner.sweep.measured import MeasuredRow
 from tiertune.tuner.sweep.quantity import MAXIMIZE, Quantity
 from tiertune.tuner.sweep.row import YARDSTICKS
 from tiertune.tuner.sweep.scenario import CONTENDER, Axis, Plane
+
+MOST_KEPT = 100_000
+"""Estimates that are kept: a page asks for each several times, and an interval takes milliseconds."""
 
 
 class Standing(StrEnum):
@@ -129,6 +133,11 @@ def outcome_of(plane: Plane, quantity: Quantity) -> Outcome:
 
 def estimate(values: Sequence[float]) -> Estimate:
     """Of at least one value."""
+    return _estimate(tuple(values))
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _estimate(values: tuple[float, ...]) -> Estimate:
     sample = np.asarray(values, dtype=np.float64)
     positive = bool((sample > 0.0).all())
     scaled = np.log(sample) if positive else sample

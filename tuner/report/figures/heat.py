@@ -61,11 +61,13 @@ def heat(
                     back = matplotlib.colors.to_hex(shade)
                     ink = LIGHT_INK if _luminance(shade) < DARK else DARK_INK
                 axes.add_patch(
-                    Rectangle(
-                        (column + 0.05, row + 0.05), 0.9, 0.9, facecolor=back,
-                        edgecolor=style.INK if cell.framed else "none", linewidth=1.8 if cell.framed else 0.0,
-                    )
-                )  # fmt: skip
+                    Rectangle((column + 0.05, row + 0.05), 0.9, 0.9, facecolor=back, edgecolor="none")
+                )
+                if cell.framed:
+                    # In the colour of the text, which stands out from the cell on light pages and dark ones.
+                    frame = Rectangle((column + 0.08, row + 0.1), 0.84, 0.8, fill=False)
+                    frame.set(edgecolor=ink, linewidth=1.8)
+                    axes.add_patch(frame)
                 axes.text(
                     column + 0.5, row + 0.52, cell.text, ha="center", va="center", color=ink,
                     fontsize=8.5 if len(cell.text) < LONG else 7.0,
