@@ -107,6 +107,7 @@ fn at_cost(mechanics: MigrationMechanics, cost: f64) -> MigrationMechanics {
     let times = |span: Nanos| (span as f64 * cost).round() as Nanos;
     MigrationMechanics {
         fixed_ns: times(mechanics.fixed_ns),
+        alone_fixed_ns: times(mechanics.alone_fixed_ns),
         run_fixed_ns: times(mechanics.run_fixed_ns),
         remap_ns: times(mechanics.remap_ns),
         copy_gbps: mechanics.copy_gbps / cost,

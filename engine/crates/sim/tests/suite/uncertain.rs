@@ -6,6 +6,7 @@ use tiertune_sim::run;
 use tiertune_sim::scenario::Mode;
 
 const PAGE_2M: u64 = 2 << 20;
+const PAGE_4K: u64 = 4 << 10;
 
 /// Random reads of fast memory and nothing else, so that run time is latency over misses in flight.
 fn random_reads(mlp: Option<f64>) -> Value {
@@ -69,6 +70,35 @@ fn busy_s_per_move(cost: f64) -> f64 {
 fn a_machine_multiplies_the_time_of_moves() {
     let ratio = busy_s_per_move(3.0) / busy_s_per_move(1.0);
     // Loaded latencies differ a little between the two runs.
+    assert!((2.9..3.1).contains(&ratio), "{ratio}");
+}
+
+/// Promotions by faulting threads, each of a page alone: first touch leaves the hot half in slow memory.
+fn fault_stall_s_per_promotion(cost: f64) -> f64 {
+    let workload = json!({"objects": [{"name": "t", "bytes": 64 * MIB}], "blocks": [{"phases": [
+        {"name": "p", "groups": [{"name": "w", "threads": 2, "ops": 2e7, "cpu_ns_per_op": 20.0, "streams": [
+            {"object": "t", "law": {"kind": "pieces", "edges": [0.0, 0.5, 1.0], "weights": [0.001, 0.999]},
+             "class": "random", "reads_per_op": 1.0}]}]}]}]});
+    let mut config = tiertune_policy::Config::new();
+    for (knob, value) in [("scan_delay_ms", 1.0), ("scan_period_min_ms", 20.0)] {
+        config.insert(knob.into(), value.into());
+    }
+    let mut request = request("nbt", config, PAGE_4K, 32 * MIB, 1);
+    request.machine.migration_cost = cost;
+    // What is left of a stall is the move.
+    request.machine.hint_fault_ns = 0.0;
+    let metrics = run(&compile(workload, PAGE_4K), &request).expect("a run").metrics;
+    assert!(
+        metrics.promotions > 100.0,
+        "{} promotions show nothing",
+        metrics.promotions
+    );
+    metrics.fault_stall_s / metrics.promotions
+}
+
+#[test]
+fn a_machine_multiplies_the_time_of_moves_in_faults() {
+    let ratio = fault_stall_s_per_promotion(3.0) / fault_stall_s_per_promotion(1.0);
     assert!((2.9..3.1).contains(&ratio), "{ratio}");
 }
 
