@@ -526,7 +526,7 @@ impl<'w> Fast<'w> {
                 dt = dt.min((thread_ns / (f64::from(group.threads) * share)).ceil() as u64);
             }
             if progress.left[g] > 0.0 {
-                dt = dt.min(self.affordable_ns(phase, g, progress).ceil() as u64);
+                dt = dt.min(self.affordable_ns(phase, g, share, progress).ceil() as u64);
             }
         }
         dt.max(1)

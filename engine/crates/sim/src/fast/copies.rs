@@ -87,9 +87,11 @@ impl FastCopies<'_, '_> {
 
     fn begun(&mut self, copying: &Copying) {
         if let How::InFault { thread } = copying.request.how {
-            let whole = (copying.end - copying.start) as f64;
-            self.fault_stall_ns += whole;
-            self.progress.debt_ns[group_of(self.phase, thread)] += whole;
+            let (start_ns, end_ns) = (copying.start as f64, copying.end as f64);
+            self.fault_stall_ns += end_ns - start_ns;
+            // While it waits for a page, it does not wait for another.
+            let more_ns = self.waits.add(thread as usize, start_ns, end_ns, 0.0);
+            self.progress.debt_ns[group_of(self.phase, thread)] += self.share * more_ns;
         }
         let (waiting, blocked_ns) = blocking(&self.mechanics, copying);
         let (end_ns, blocked_ns) = (copying.end as f64, blocked_ns as f64);

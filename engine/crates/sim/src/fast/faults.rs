@@ -82,12 +82,15 @@ impl Fast<'_> {
     }
 
     /// How long group `g` may go on before its faults have cost its threads a slice: it is to stand still at the pages
-    /// that it touches, not to touch all pages first and then to stand still.
-    pub(super) fn affordable_ns(&self, phase: &Phase, g: usize, progress: &Progress) -> f64 {
+    /// that it touches, not to touch all pages first and then to stand still. What its threads owe by now they pay
+    /// first, which takes a slice at once, however often they will fault thereafter.
+    pub(super) fn affordable_ns(&self, phase: &Phase, g: usize, share: f64, progress: &Progress) -> f64 {
         let faults_per_op = self.hints.expected_per_op(g) + self.writes.expected_per_op(g);
-        let cost_per_ns = progress.rate[g] * faults_per_op * self.fault_costs.mean_ns();
+        let cost_per_op = faults_per_op * self.fault_costs.mean_ns();
+        let running = f64::from(phase.groups[g].threads) * share;
         let threads = f64::from(phase.groups[g].threads);
-        threads * self.request.slice_ns as f64 / cost_per_ns
+        let ops = threads * self.request.slice_ns as f64 / cost_per_op;
+        (progress.debt_ns[g] + ops * progress.op_ns[g]) / running
     }
 
     /// The faults that group `g` takes in `ops` operations of a slice.

@@ -4,6 +4,7 @@ mod accounting;
 mod counters;
 mod every_system;
 mod fidelity;
+mod fidelity_faults;
 mod fidelity_hmsdk;
 mod fidelity_nomad;
 mod fidelity_pact;
