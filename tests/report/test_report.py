@@ -17,6 +17,7 @@ from tiertune.tuner.cli.configs import read_config
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.report.data import build_report
 from tiertune.tuner.report.document import Report
+from tiertune.tuner.report.figures.convergence import convergence
 from tiertune.tuner.report.files import write_configs
 from tiertune.tuner.report.html import render_html
 from tiertune.tuner.report.text import render_json, render_markdown
@@ -170,3 +171,15 @@ def test_the_winner_is_a_config_file_and_no_winner_is_none(tmp_path: Path) -> No
     assert "\ncooling_threshold: 18\n" in text
     given = read_config(adapter_for("hemem"), written, [])
     assert given == {knob.name: knob.tuned for knob in report.cells[0].knobs}
+
+
+def test_the_search_is_drawn_from_whole_runs(report: Report) -> None:
+    cell = report.cells[0]
+    best = min(trial.value for trial in cell.search if trial.value is not None)
+    short = cell.search[-1].model_copy(update={"value": best / 10, "status": "ok", "fidelity": 0.25})
+    drawn = convergence(cell.model_copy(update={"search": [*cell.search[:-1], short]}), "part")
+    assert "Not drawn: 1 of a part of the workload only." in drawn
+    assert f"{best / 10:.4g}" not in drawn
+    whole = short.model_copy(update={"fidelity": 1.0})
+    drawn = convergence(cell.model_copy(update={"search": [*cell.search[:-1], whole]}), "whole")
+    assert f"{best / 10:.4g}" in drawn

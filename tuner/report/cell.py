@@ -115,6 +115,7 @@ def search_trials(rows: Sequence[Row], objective: Objective) -> list[SearchTrial
                 seed=row.trial.seed,
                 run_wall_s=row.wall_s,
                 optimiser_cpu_s=row.ask_cpu_s,
+                fidelity=row.trial.fidelity,
                 config=dict(row.trial.config),
                 error=row.error,
             )

@@ -42,7 +42,11 @@ class Effect(Part):
 
 
 class SearchTrial(Part):
-    """One trial of the search. `value` and `best_so_far` are in the metric's unit; None where it failed."""
+    """One trial of the search. `value` and `best_so_far` are in the metric's unit; None where it failed.
+
+    A trial of `fidelity` below 1 ran that share of the workload only: its value compares with none of a whole
+    run.
+    """
 
     number: int
     origin: str
@@ -52,6 +56,7 @@ class SearchTrial(Part):
     seed: int
     run_wall_s: float | None
     optimiser_cpu_s: float | None
+    fidelity: float = 1.0
     config: dict[str, Value]
     error: str | None
 

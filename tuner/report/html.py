@@ -103,12 +103,22 @@ def _search_rows(cell: Cell) -> list[list[Any]]:
         "best_so_far",
         "run_wall_s",
         "optimiser_cpu_s",
+        "fidelity",
         *knobs,
     ]
     return [
         head,
         *(
-            [t.number, t.origin, t.status, t.value, t.best_so_far, t.run_wall_s, t.optimiser_cpu_s]
+            [
+                t.number,
+                t.origin,
+                t.status,
+                t.value,
+                t.best_so_far,
+                t.run_wall_s,
+                t.optimiser_cpu_s,
+                t.fidelity,
+            ]
             + [t.config.get(knob) for knob in knobs]
             for t in cell.search
         ),
@@ -132,9 +142,12 @@ def _comparison_caption(cell: Cell) -> str:
 
 
 def _convergence_caption(cell: Cell) -> str:
+    short = sum(trial.fidelity < 1.0 for trial in cell.search)
+    left_out = f" Of {short} trials that ran a part of the workload only none is drawn." if short else ""
     return (
         "Every search trial, by where its configuration came from. The dashed line is the default in the"
-        " search. Single runs flatter the best of them; the verdict rests on the validation seeds alone."
+        f" search.{left_out} Single runs flatter the best of them; the verdict rests on the validation seeds"
+        " alone."
     )
 
 

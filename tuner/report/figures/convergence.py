@@ -25,7 +25,8 @@ NEAR = 4.0
 
 def convergence(cell: Cell, name: str) -> str:
     """SVG of the search of `cell`; empty text where no trial succeeded."""
-    measured = [(trial, trial.value) for trial in cell.search if trial.value is not None]
+    whole = [trial for trial in cell.search if trial.fidelity == 1.0]
+    measured = [(trial, trial.value) for trial in whole if trial.value is not None]
     if not measured:
         return ""
     values = [value for _, value in measured]
@@ -60,6 +61,8 @@ def convergence(cell: Cell, name: str) -> str:
         figure.legend(loc="outside upper left", ncols=3, columnspacing=1.2, handletextpad=0.4)
         reached = min(trial.number for trial, value in measured if sign * value == best)
         described = f"{len(cell.search)} search trials, {len(failed)} failed."
+        if short := len(cell.search) - len(whole):
+            described += f" Not drawn: {short} of a part of the workload only."
         if default is not None:
             described += f" The default measured {default:.4g} {cell.metric.unit};"
         described += f" the best trial, number {reached}, {sign * best:.4g} {cell.metric.unit}."
