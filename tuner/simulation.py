@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,6 +22,10 @@ from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial, c
 from tiertune.units import fast_tier_bytes
 from tiertune.workloads.definition import Workload, load_workload
 
+GIVE_UP_AFTER = 50.0
+"""Times as long as a run without tiering: settings that take longer are not waited for. Threads that fault
+again before a page has come may get nowhere, and such a run would take hours."""
+
 
 @dataclass(frozen=True)
 class _Bed:
@@ -30,6 +35,7 @@ class _Bed:
     machine: dict[str, Any]
     fast_bytes: int
     notes: tuple[str, ...]
+    give_up_s: float = math.inf
 
 
 class SimBackend(Backend):
@@ -74,16 +80,18 @@ class SimBackend(Backend):
     def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
         """One simulated run. Equal trials give bit-equal metrics.
 
-        A trial whose simulated runtime passes its cap ends there as a timeout, as it would on a host; the
-        engine computes it to its end all the same.
+        A trial whose simulated runtime passes its cap, or 50 times that of a run without tiering, ends there
+        as a timeout, as it would on a host.
         """
         bed = self._bed_of(trial)
-        result = engine.run(bed.workload, self.request(trial, bed, timeline_points))
-        if trial.cap is not None and result["metrics"]["runtime_s"] > trial.cap:
-            sentence = (
-                f"given up after {trial.cap:.6g} s, as slower than the best by more than the cap allows"
-            )
-            raise TrialTimeout(sentence, {"runtime_s": trial.cap})
+        limit = min(bed.give_up_s, trial.cap or math.inf)
+        asked = self.request(trial, bed, timeline_points)
+        result = engine.run(bed.workload, asked | ({"give_up_s": limit} if limit < math.inf else {}))
+        if result["metrics"]["runtime_s"] > limit:
+            why = "as slower than the best by more than the cap allows"
+            if limit != trial.cap:
+                why = f"{GIVE_UP_AFTER:g} times as long as a run without tiering takes"
+            raise TrialTimeout(f"given up after {limit:.6g} s, {why}", {"runtime_s": limit})
         raw = canonical({"gauges": result["gauges"]}) if result.get("gauges") else None
         timeline = dict(result["timeline"]) if timeline_points else {}
         return Measurement(Status.OK, dict(result["metrics"]), timeline, raw=raw)
@@ -153,4 +161,7 @@ class SimBackend(Backend):
             raise InputError(f"scenario {scenario.key}: ratio: {misfit}")
         fast = fast_tier_bytes(described["footprint_bytes"], scenario.ratio, scenario.page_bytes)
         document = json.loads(json.dumps(machine.document()))
-        return _Bed(workload, document, fast, tuple(described.get("notes", ())))
+        bed = _Bed(workload, document, fast, tuple(described.get("notes", ())))
+        untiered = Trial("", "", 0, scenario, "notier", {}, seed=0)
+        alone = engine.run(workload, self.request(untiered, bed, 0))["metrics"]["runtime_s"]
+        return replace(bed, give_up_s=GIVE_UP_AFTER * alone)

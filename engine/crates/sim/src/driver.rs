@@ -49,6 +49,9 @@ pub struct RunResult {
     pub timeline: TimelineColumns,
     /// When each phase began, with the series; phases of one name in a row count as one.
     pub phases: Vec<PhaseStart>,
+    /// Whether the run was given up, so that its figures are those of a part of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub gave_up: bool,
     /// What the policy reports of itself, by name.
     pub gauges: std::collections::BTreeMap<String, f64>,
     /// The system's knobs as they applied, defaults filled in.
@@ -577,6 +580,7 @@ impl<'w> Driver<'w> {
             config: self.config,
             page_map: self.page_map.finish(),
             timings: None,
+            gave_up: false,
         };
         (result, self.policy)
     }

@@ -44,12 +44,20 @@ pub fn run(
     for phase in workload.phases_in_order() {
         simulation.run_phase(phase);
     }
+    let gave_up = simulation.is_hopeless();
     let Fast {
         driver, now, stopwatch, ..
     } = simulation;
     let (result, policy) = driver.finish(now);
     let timings = stopwatch.finish();
-    Ok((RunResult { timings, ..result }, policy))
+    Ok((
+        RunResult {
+            timings,
+            gave_up,
+            ..result
+        },
+        policy,
+    ))
 }
 
 use copies::FastCopies;
@@ -174,6 +182,11 @@ impl<'w> Fast<'w> {
         })
     }
 
+    /// Whether so much time has passed that the run is given up.
+    fn is_hopeless(&self) -> bool {
+        self.request.give_up_s.is_some_and(|s| self.now as f64 > s * 1e9)
+    }
+
     fn run_phase(&mut self, phase: &'w Phase) {
         self.driver.begin_phase(self.now, phase);
         self.take_guards();
@@ -185,7 +198,7 @@ impl<'w> Fast<'w> {
         loop {
             let working = progress.left.iter().any(|l| *l > 0.0 && l.is_finite());
             let worked = !working && phase.groups.iter().any(|g| g.ops.is_some());
-            if worked || end.is_some_and(|end| self.now >= end) {
+            if worked || end.is_some_and(|end| self.now >= end) || self.is_hopeless() {
                 // What is not paid yet is paid by the next phase.
                 self.debt_ns = progress.debt_ns.iter().sum();
                 if cfg!(debug_assertions) {

@@ -350,6 +350,9 @@ pub struct Request {
     /// Whether to measure where the time of the run itself goes (fast mode).
     #[serde(default)]
     pub timings: bool,
+    /// Simulated seconds after which a run is given up (fast mode); never by default.
+    #[serde(default)]
+    pub give_up_s: Option<f64>,
     /// Longest stretch at constant rates while a sampler runs.
     #[serde(default = "default_slice_ns")]
     pub slice_ns: u64,

@@ -45,6 +45,7 @@ pub fn request(system: &str, config: Config, page_bytes: u64, fast_bytes: u64, s
         contention: vec![],
         page_map: None,
         timings: false,
+        give_up_s: None,
         slice_ns: 1_000_000,
     }
 }
