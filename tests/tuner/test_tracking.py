@@ -66,7 +66,8 @@ class Odd(ToyBackend):
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A mirrored campaign in which some trials crash; read only."""
     folder = tmp_path_factory.mktemp("mirrored")
-    notes = mirrored(folder, PLAN, Odd(crash_share=0.15))
+    # A busy machine needs long to import MLflow; how long is waited for a server is tested below.
+    notes = mirrored(folder, PLAN, Odd(crash_share=0.15), patience_s=120.0)
     assert notes == []
     return folder
 
@@ -225,7 +226,7 @@ def test_an_interrupted_campaign_says_so(tmp_path: Path) -> None:
         tune(PLAN, tmp_path, ToyBackend(), stop, mirror=lambda j: Mirror(j, PLAN, tmp_path))
     parent, _ = parent_and_children(runs_of(tmp_path))
     assert parent.info.status == "KILLED"
-    assert mirrored(tmp_path, PLAN, ToyBackend()) == []
+    assert mirrored(tmp_path, PLAN, ToyBackend(), patience_s=120.0) == []
     parent, children = parent_and_children(runs_of(tmp_path))
     assert parent.info.status == "FINISHED"
     assert len(children) == len(table(journal_path(tmp_path, "toy")))
