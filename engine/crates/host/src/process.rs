@@ -25,10 +25,16 @@ pub(crate) fn lives(pid: i32) -> bool {
     fields(pid).is_some_and(|fields| !matches!(fields[0].as_str(), "Z" | "X"))
 }
 
-/// What differs as soon as the process runs another program: where its stack and its text begin.
+/// What differs as soon as the process runs another program: where its stack and its text begin; nothing when it has
+/// no memory any more.
 pub(crate) fn image(pid: i32) -> Option<String> {
-    let fields = fields(pid)?;
-    Some(format!("{} {}", fields.get(23)?, fields.get(25)?))
+    image_in(&fields(pid)?)
+}
+
+fn image_in(fields: &[String]) -> Option<String> {
+    let (text, stack) = (fields.get(23)?, fields.get(25)?);
+    // A process that is ending has given up its memory for a while before it is a zombie: no other program, but none.
+    (text != "0").then(|| format!("{text} {stack}"))
 }
 
 /// Threads that the process has.
@@ -54,4 +60,32 @@ pub(crate) fn children(pid: i32) -> Vec<i32> {
     found.sort_unstable();
     found.dedup();
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fields from the state on, of a process whose text and stack begin there.
+    fn stat(text: &str, stack: &str) -> Vec<String> {
+        let line = format!("R 1 7 7 0 -1 4194304 9 0 0 0 1 0 0 0 20 0 1 0 90 4096 50 99 {text} 8 {stack} 0 0 0");
+        line.split_ascii_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn another_program_is_another_image() {
+        assert_ne!(image_in(&stat("4096", "7000")), image_in(&stat("8192", "7000")));
+        assert_ne!(image_in(&stat("4096", "7000")), image_in(&stat("4096", "9000")));
+        assert_eq!(image_in(&stat("4096", "7000")), image_in(&stat("4096", "7000")));
+    }
+
+    #[test]
+    fn a_process_that_is_ending_is_no_other_program() {
+        assert_eq!(image_in(&stat("0", "0")), None);
+    }
+
+    #[test]
+    fn this_process_has_an_image() {
+        assert!(image(std::process::id() as i32).is_some());
+    }
 }
