@@ -33,6 +33,14 @@ class BackendLost(RuntimeError):
     resumed."""
 
 
+class OutOfMemory(RuntimeError):
+    """The kernel ended the workload, or something of it, for want of memory. The trial ends as `crashed`."""
+
+
+STOPPED = "stopped; the trial in flight runs again with `tiertune resume`"
+"""What a backend says that was cancelled."""
+
+
 class TrialTimeout(TimeoutError):
     """The run passed its limit. `metrics` may hold a bound, such as the runtime so far."""
 
@@ -77,6 +85,9 @@ class Backend(ABC):
     def facts(self) -> dict[str, str]:
         """Versions and settings of the backend that belong into the environment of each trial."""
         return {}
+
+    def cancel(self) -> None:  # noqa: B027 (simulated trials are short)
+        """End the live trials that run, which raise BackendLost. For any thread."""
 
     def close(self) -> None:  # noqa: B027 (most backends have nothing to undo)
         """Undo what `prepare` and `apply` changed. Idempotent."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from tests.contracts.backend import BackendContract
 from tests.live.test_fitness import FIT
 from tests.tuner.test_backends import TINY
-from tiertune.tuner.backend import Backend, HostUnfit, TrialTimeout
+from tiertune.tuner.backend import Backend, BackendLost, HostUnfit, TrialTimeout
 from tiertune.tuner.execution import attempt
 from tiertune.tuner.host.state import HostState, state_of_raw
 from tiertune.tuner.live.backend import HostBackend, program_here
@@ -164,6 +165,41 @@ def test_whatever_goes_wrong_is_a_status(tmp_path: Path, program: str, status: S
 def test_a_cap_ends_a_trial_as_a_timeout(tmp_path: Path) -> None:
     with pytest.raises(TrialTimeout, match=r"given up after 0.5 s"):
         backend_in(tmp_path, workload(tmp_path)).run(replace(TRIAL, cap=0.5))
+
+
+def test_cancelling_ends_the_trial_that_runs_and_those_that_wait(tmp_path: Path) -> None:
+    """Settings are put back first: tierd is asked to end, and ends its program."""
+    program = """
+import pathlib, signal, sys, time
+def tidy(*_):
+    pathlib.Path(__file__).with_name('tidied').touch()
+    sys.exit(0)
+signal.signal(signal.SIGTERM, tidy)
+pathlib.Path(__file__).with_name('runs').touch()
+time.sleep(600)
+"""
+    backend = backend_in(tmp_path, workload(tmp_path, program))
+    lost = []
+
+    def run(seed: int) -> None:
+        try:
+            backend.run(replace(TRIAL, seed=seed))
+        except BackendLost as error:
+            lost.append(str(error))
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(2)]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + 60
+    while not (tmp_path / "runs").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    (tmp_path / "runs").unlink()
+    backend.cancel()
+    for thread in threads:
+        thread.join(60)
+    assert lost == ["stopped; the trial in flight runs again with `tiertune resume`"] * 2
+    assert (tmp_path / "tidied").exists()
+    assert not (tmp_path / "runs").exists()
 
 
 def test_trials_run_one_at_a_time(tmp_path: Path) -> None:

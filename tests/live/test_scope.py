@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -59,6 +61,14 @@ time.sleep(600)
     ended = run_in_scope(python(code), tmp_path, 2.0)
     assert ended.timed_out
     assert ended.output == "ready\ntidied up\n"
+
+
+def test_it_ends_when_it_is_to_stop(tmp_path: Path) -> None:
+    stop = threading.Event()
+    threading.Timer(0.3, stop.set).start()
+    ended = run_in_scope(["sleep", "600"], tmp_path, 600, stop)
+    assert ended.returncode == -signal.SIGTERM
+    assert ended.wall_s < 60
 
 
 def test_it_ends_with_whoever_started_it(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def nodes_of_container(text: str, systems: Sequence[str]) -> Nodes:
 def running(
     campaign: Campaign, plan: CampaignPlan, results: Path, places: Places, listener: Listener
 ) -> Iterator[Backend]:
-    """The backend of a campaign. With hosts, a signal to stop ends what runs on them, too."""
+    """The backend of a campaign. A signal to stop ends its live trials, too."""
     workloads = {cell.scenario.key: campaign.workload(cell.scenario.workload) for cell in plan.cells}
     if places.container is not None:
         from tiertune.tuner.container.backend import ContainerBackend
@@ -172,7 +172,9 @@ def running(
         from tiertune.tuner.live.backend import HostBackend
 
         nodes = nodes_here(places.here or AUTO)
-        yield HostBackend(inner, workloads, nodes, by_kernel=places.by_kernel)
+        live = HostBackend(inner, workloads, nodes, by_kernel=places.by_kernel)
+        with _told_to_stop(live.cancel):
+            yield live
         return
     from tiertune.tuner.events import Note
     from tiertune.tuner.fleet.backend import FleetBackend
@@ -207,7 +209,7 @@ def backend_for(
 
 @contextmanager
 def _told_to_stop(cancel: Any) -> Iterator[None]:
-    """SIGINT and SIGTERM end what runs elsewhere before they stop this process as Ctrl-C does."""
+    """SIGINT and SIGTERM end live trials before they stop this process as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tiertune.tuner.backend import Backend, BackendLost, HostUnfit, Notify
+from tiertune.tuner.backend import STOPPED, Backend, BackendLost, HostUnfit, Notify, OutOfMemory
 from tiertune.tuner.container.confinement import FOLDER, Limits, create_options, departures, limits_of
 from tiertune.tuner.container.engine import FULL, Engine, Order, Ran, refusal
 from tiertune.tuner.container.image import PROGRAMS, own_image, static
@@ -25,16 +25,11 @@ from tiertune.workloads.definition import Workload
 from tiertune.workloads.live import HostPart
 
 LIMITS = "limits.json"
-STOPPED = "stopped; the trial in flight runs again with `tiertune resume`"
 ONE_NODE = (
     "moves pages between two memory nodes, and the container has node {node} alone; systems that move none"
     f" ({BARE}) run there, and without --container the others are simulated"
 )
 BALANCING = "NUMA balancing"
-
-
-class OutOfMemory(RuntimeError):
-    """The kernel ended the workload at the container's limit of memory."""
 
 
 class ContainerBackend(Backend):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tiertune.tuner.backend import Backend, BackendLost, HostUnfit, Notify
+from tiertune.tuner.backend import STOPPED, Backend, BackendLost, HostUnfit, Notify
 from tiertune.tuner.fleet.inventory import Host
 from tiertune.tuner.fleet.likeness import differences, traits
 from tiertune.tuner.fleet.play import Play, Played
@@ -22,8 +22,6 @@ from tiertune.tuner.live.fitness import Nodes
 from tiertune.tuner.live.launch import launch, metrics_of, raw_of
 from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial
 from tiertune.workloads.definition import Workload
-
-STOPPED = "stopped; the trial in flight runs again with `tiertune resume`"
 
 
 class FleetBackend(Backend):

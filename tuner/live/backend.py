@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
-from tiertune.tuner.backend import Backend, HostUnfit, Notify
+from tiertune.tuner.backend import STOPPED, Backend, BackendLost, HostUnfit, Notify
 from tiertune.tuner.host.state import HostState, read_state
 from tiertune.tuner.live.arrangement import reservation, settings
+from tiertune.tuner.live.causes import cause, full_disk
 from tiertune.tuner.live.fitness import Nodes, unfitness
 from tiertune.tuner.live.launch import FOLDER, Launch, fast_bytes, launch, launch_held
 from tiertune.tuner.live.measurement import measured
 from tiertune.tuner.live.scope import run_in_scope
 from tiertune.tuner.trial import Config, Measurement, Scenario, Trial
 from tiertune.workloads.definition import Workload
-from tiertune.workloads.live import HostPart
+from tiertune.workloads.live import HostPart, NoMetrics
 
 
 class HostBackend(Backend):
@@ -46,6 +49,7 @@ class HostBackend(Backend):
         self._by_kernel = frozenset(by_kernel)
         self._alone = threading.Lock()
         self._state: HostState | None = None
+        self._stop = threading.Event()
 
     def prepare(self, scenario: Scenario, notify: Notify) -> None:
         """Prepares the simulated twin, which checks that the scenario fits, and looks at this host.
@@ -68,17 +72,24 @@ class HostBackend(Backend):
         workload = self._workloads[trial.scenario.key]
         part = workload.host
         assert part is not None
-        with self._alone, tempfile.TemporaryDirectory(prefix="tiertune-trial-") as folder:
+        with self._alone:
+            self._keep_going()
             before = self._fit(trial.scenario)
             order = self._order(trial, workload, part, before)
-            for name, text in order.files.items():
-                Path(folder, name).write_text(text, encoding="utf-8")
-            command = [word.replace(FOLDER, folder) for word in order.command]
-            command[0] = self._find(command[0])
-            ended = run_in_scope(command, Path(folder), part.timeout_s)
-            fetched = {name: _text(Path(folder, name)) for name in order.fetch}
+            with _own_folder() as folder:
+                for name, text in order.files.items():
+                    (folder / name).write_text(text, encoding="utf-8")
+                command = [word.replace(FOLDER, str(folder)) for word in order.command]
+                command[0] = self._find(command[0])
+                ended = run_in_scope(command, folder, part.timeout_s, self._stop)
+                fetched = {name: _text(folder / name) for name in order.fetch}
+                free_bytes = shutil.disk_usage(folder).free
+            self._keep_going()
             after, _ = self._look()
-        return measured(trial, part, ended, fetched, (before, after), timeline_points)
+        try:
+            return measured(trial, part, ended, fetched, (before, after), timeline_points)
+        except (NoMetrics, RuntimeError) as error:
+            raise cause(error, part, (before, after), free_bytes) from error
 
     def facts(self) -> dict[str, str]:
         """Those of the simulator, the nodes, and the settings of this host."""
@@ -87,9 +98,17 @@ class HostBackend(Backend):
         settings = self._state.settings if self._state else {}
         return {**found, **{f"host: {name}": value for name, value in settings.items()}}
 
+    def cancel(self) -> None:
+        """Ends the trial that runs, which raises BackendLost; tierd puts the host back. For any thread."""
+        self._stop.set()
+
     def close(self) -> None:
         """Nothing of a trial outlives it; tierd has put the host back."""
         self._inner.close()
+
+    def _keep_going(self) -> None:
+        if self._stop.is_set():
+            raise BackendLost(STOPPED)
 
     def _order(self, trial: Trial, workload: Workload, part: HostPart, state: HostState) -> Launch:
         config, threads = self._inner.apply(trial), trial.scenario.threads or workload.threads
@@ -132,6 +151,18 @@ def program_here(name: str) -> str:
         )
         raise HostUnfit(f"there is no program {name} here; {remedy}")
     return found
+
+
+@contextmanager
+def _own_folder() -> Iterator[Path]:
+    """A folder for one trial. Raises HostUnfit where its disk is full."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="tiertune-trial-") as name:
+            yield Path(name)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise HostUnfit(full_disk(tempfile.gettempdir())) from error
 
 
 def _text(path: Path) -> str:

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from pathlib import Path
 
 GRACE_S = 10.0
 """From being asked to end until being killed: tierd puts the host back meanwhile."""
+
+LOOK_S = 0.1
+"""Between two looks whether it is to stop."""
 
 # A program of its own tells the kernel, and no code of ours between fork and exec: for such code Python makes
 # a real fork, before which OpenBLAS ends its threads, so that a matrix product of another thread never ends.
@@ -32,11 +36,13 @@ class Ended:
     wall_s: float
 
 
-def run_in_scope(command: Sequence[str], folder: Path, timeout_s: float) -> Ended:
+def run_in_scope(
+    command: Sequence[str], folder: Path, timeout_s: float, stop: threading.Event | None = None
+) -> Ended:
     """Run `command`, its output in files of `folder`, and wait.
 
-    It is asked to end when the thread that called this is gone, and after `timeout_s`. Raises OSError where
-    there is no such program, or no setpriv (of util-linux).
+    It is asked to end when the thread that called this is gone, after `timeout_s`, and by `stop`. Raises
+    OSError where there is no such program, or no setpriv (of util-linux).
     """
     _check_program(command[0], folder)
     places = folder / "output.txt", folder / "errors.txt"
@@ -51,7 +57,7 @@ def run_in_scope(command: Sequence[str], folder: Path, timeout_s: float) -> Ende
             start_new_session=True,
         )
         try:
-            timed_out = not _ended(process, timeout_s)
+            timed_out = not _ended(process, timeout_s, stop)
         finally:
             _end_all(process)
     texts = [place.read_text(encoding="utf-8", errors="replace") for place in places]
@@ -66,12 +72,19 @@ def _check_program(name: str, folder: Path) -> None:
         raise OSError(number, os.strerror(number), name)
 
 
-def _ended(process: subprocess.Popen[bytes], within_s: float) -> bool:
-    try:
-        process.wait(within_s)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
+def _ended(process: subprocess.Popen[bytes], within_s: float, stop: threading.Event | None = None) -> bool:
+    """Whether it has ended in time; false at once when it is to stop."""
+    until = time.monotonic() + within_s
+    while stop is None or not stop.is_set():
+        left_s = until - time.monotonic()
+        try:
+            process.wait(max(left_s if stop is None else min(left_s, LOOK_S), 0.0))
+        except subprocess.TimeoutExpired:
+            if time.monotonic() < until:
+                continue
+            return False
+        return True
+    return False
 
 
 def _end_all(process: subprocess.Popen[bytes]) -> None:
