@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.configs.corpus import ROOT
 from tests.host.fleet.campaign import tiertune, write_campaign
 from tests.host.fleet.fixture import fleet, inventory, tierload
-from tests.host.fleet.hosts import Fleet
-from tests.host.fleet.playing import environment, played
+from tests.host.fleet.hosts import NETWORK, Fleet, Host
+from tests.host.fleet.playing import changes, environment, played
 
 pytestmark = pytest.mark.host
 
@@ -48,7 +50,14 @@ def finished(folder: Path) -> int:
         return 0
 
 
-def wait_until(holds: Callable[[], bool], process: subprocess.Popen[str], what: str) -> None:
+def ran_on(folder: Path, host: str) -> int:
+    try:
+        return sum(row["status"] == "ok" and row["worker"] == host for row in rows(folder))
+    except sqlite3.Error:
+        return 0
+
+
+def wait_until(holds: Callable[[], bool], process: subprocess.Popen[Any], what: str) -> None:
     deadline = time.monotonic() + 240.0
     while not holds():
         assert process.poll() is None, process.communicate()[0]
@@ -127,6 +136,115 @@ def test_a_campaign_that_is_stopped_leaves_nothing_running_and_goes_on(
     for path in spoken:
         assert secret.encode() not in path.read_bytes(), path
     assert secret not in output + refused
+
+
+@pytest.fixture
+def scheduler(fleet: Fleet, tmp_path: Path) -> Iterator[str]:
+    """The address of a scheduler where the hosts can reach it."""
+    told, log = tmp_path / "scheduler.json", (tmp_path / "scheduler.log").open("wb")
+    call = ["-m", "distributed.cli.dask_scheduler", "--host", f"tcp://{NETWORK}.1:0", "--no-dashboard"]
+    command = fleet.command(sys.executable, *call, "--scheduler-file", str(told))
+    with subprocess.Popen(command, stdout=log, stderr=log) as process:
+        wait_until(told.is_file, process, "the scheduler writes its address")
+        yield json.loads(told.read_text())["address"]
+        process.terminate()
+
+
+def workers(fleet: Fleet) -> dict[str, list[str]]:
+    """Command lines of workers by host."""
+    return {
+        host.name: [command for command in host.commands() if "worker tcp://" in command]
+        for host in fleet.hosts
+    }
+
+
+@pytest.mark.timeout(600)
+def test_hosts_join_a_scheduler_for_simulated_trials_beside_live_ones(
+    fleet: Fleet, inventory: Path, scheduler: str, tmp_path: Path
+) -> None:
+    for host in fleet.hosts:
+        # Some folders of a host are its own, and the checkout may lie in one of them.
+        host.see(ROOT, Path(sys.prefix).resolve(), Path(sys.base_prefix))
+    command = [sys.executable, "-c", "from tiertune.tuner.cli import main; main()"]
+    variables = {"dask_worker_scheduler": scheduler, "dask_worker_command": command}
+    joined = played(fleet, inventory, "workers.yml", **variables)
+    assert changes(joined) == {"alpha": 2, "beta": 2}, "a folder and a worker"
+    said = fleet.hosts[0].run("sh", "-c", "tail -n 20 /run/tiertune-worker.*")
+    assert [len(calls) for calls in workers(fleet).values()] == [1, 1], said
+    again = played(fleet, inventory, "workers.yml", **variables)
+    assert changes(again) == {"alpha": 0, "beta": 0}, again + said
+
+    campaign = write_campaign(tmp_path, simulated=True)
+    words = ["--hosts", str(inventory), "--scheduler", scheduler, "--results", "results", "--json"]
+    process = tiertune(fleet, tmp_path, "tune", str(campaign), *words)
+    output, _ = process.communicate(timeout=400)
+    assert process.returncode == 0, output
+    assert '"complete": true' in output
+    for live in (True, False):
+        found = rows(tmp_path, live)
+        assert {row["status"] for row in found} == {"ok"}
+        assert {row["worker"] for row in found} == {"alpha", "beta"}, (live, found)
+
+    # One worker a host, whatever it was told before.
+    command.append("--no-such-option")
+    assert changes(played(fleet, inventory, "workers.yml", **variables)) == {"alpha": 1, "beta": 1}
+    assert all("--no-such-option" in call for calls in workers(fleet).values() for call in calls)
+    played(fleet, inventory, "restore.yml")
+    assert workers(fleet) == {"alpha": [], "beta": []}
+    left = fleet.hosts[0].run("sh", "-c", "ls /run/tiertune-worker.* /var/lib/tiertune 2>/dev/null || true")
+    assert left.strip() == ""
+    played(fleet, inventory, "provision.yml")
+
+
+def slower_memory(host: Host) -> None:
+    """From now on measurements of the host's memory say that it is a hundred times as slow."""
+    program = "/usr/local/lib/tiertune/tierload"
+    lines = [
+        "#!/usr/bin/python3",
+        "import json, subprocess, sys",
+        f"done = subprocess.run([{program + '.real'!r}, *sys.argv[1:]], stdout=subprocess.PIPE, text=True)",
+        "for line in done.stdout.splitlines():",
+        "    said = json.loads(line) if sys.argv[1] == 'measure' else {}",
+        "    if 'latency_ns' in said:",
+        "        said['latency_ns'] *= 100",
+        "    print(json.dumps(said) if said else line)",
+        "sys.exit(done.returncode)",
+    ]
+    script = "mv {0} {0}.real && printf '%s\\n' {1} > {0} && chmod 755 {0}"
+    host.run("sh", "-c", script.format(program, " ".join(map(shlex.quote, lines))))
+
+
+@pytest.mark.timeout(900)
+def test_a_cable_is_pulled_and_memory_drifts_until_no_host_is_left(fleet: Fleet, tmp_path: Path) -> None:
+    alpha, beta = fleet.hosts
+    # A busy machine is no drift, a hundred times the latency is.
+    variables = {"tiertune_drift_limit": "20"}
+    mine = fleet.write_inventory(tmp_path / "inventory.yml", variables)
+    campaign = write_campaign(tmp_path, updates=20_000_000)
+    words = ["--hosts", str(mine), "--results", "results"]
+    process = tiertune(fleet, tmp_path, "tune", str(campaign), *words)
+    # Three measurements say what a host is like.
+    wait_until(lambda: ran_on(tmp_path, "alpha") >= 3, process, "alpha is known")
+    wait_until(lambda: any("--updates" in command for command in beta.commands()), process, "beta has one")
+    fleet.unplug(beta)
+    slower_memory(alpha)
+    output, _ = process.communicate(timeout=400)
+    assert process.returncode == 3, output
+    assert "beta is set aside: " in output
+    assert "alpha is set aside: its memory drifts: a latency of" in output
+    assert "`tiertune resume` goes on" in output
+    done = finished(tmp_path)
+    assert 3 <= done < LIVE_TRIALS
+
+    fleet.plug_in(beta)
+    process = tiertune(fleet, tmp_path, "resume", "rack", *words)
+    output, _ = process.communicate(timeout=400)
+    assert process.returncode == 0, output
+    found = rows(tmp_path)
+    assert len(found) == LIVE_TRIALS
+    assert {row["status"] for row in found} == {"ok"}
+    # What was begun when the host was lost has ended there.
+    assert running(fleet) == []
 
 
 @pytest.mark.timeout(600)

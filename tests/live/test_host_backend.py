@@ -18,7 +18,7 @@ from tests.tuner.test_backends import TINY
 from tiertune.tuner.backend import Backend, BackendLost, HostUnfit, TrialTimeout
 from tiertune.tuner.execution import attempt
 from tiertune.tuner.host.state import HostState, state_of_raw
-from tiertune.tuner.live.backend import HostBackend, program_here
+from tiertune.tuner.live.backend import HostBackend, program_here, used_by_others
 from tiertune.tuner.live.fitness import Nodes
 from tiertune.tuner.simulation import SimBackend
 from tiertune.tuner.trial import Scenario, Status, Trial
@@ -200,6 +200,25 @@ time.sleep(600)
     assert lost == ["stopped; the trial in flight runs again with `tiertune resume`"] * 2
     assert (tmp_path / "tidied").exists()
     assert not (tmp_path / "runs").exists()
+
+
+def test_own_work_is_not_taken_for_that_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a counter that says all processors are busy: what is left is what this process did not use."""
+
+    def all_busy(seconds: float) -> float:
+        until = time.process_time() + seconds
+        while time.process_time() < until:
+            pass
+        return 100.0
+
+    monkeypatch.setattr("psutil.cpu_percent", all_busy)
+    monkeypatch.setattr("psutil.cpu_count", lambda: 1)
+    began, own_s = time.perf_counter(), time.process_time()
+    share = used_by_others(0.3)
+    own_share = (time.process_time() - own_s) / (time.perf_counter() - began)
+    assert share == pytest.approx(1.0 - own_share, abs=0.05)
+    monkeypatch.setattr("psutil.cpu_percent", lambda seconds: 40.0)
+    assert used_by_others(0.0) <= 0.4
 
 
 def test_trials_run_one_at_a_time(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -135,10 +136,19 @@ class HostBackend(Backend):
 
 
 def look_here() -> tuple[HostState, float]:
-    """What this host is like, and the share of its processors that was in use for a fifth of a second."""
+    """What this host is like, and the share of its processors that others used for a fifth of a second."""
+    return read_state(), used_by_others(0.2)
+
+
+def used_by_others(seconds: float) -> float:
+    """Share of all processors that processes other than this one use meanwhile: its own work, such as showing
+    progress, rests while a trial runs or is the same for all of them."""
     import psutil
 
-    return read_state(), psutil.cpu_percent(0.2) / 100
+    began, own_s = time.perf_counter(), time.process_time()
+    busy_share = psutil.cpu_percent(seconds) / 100
+    own_s, wall_s = time.process_time() - own_s, time.perf_counter() - began
+    return float(max(busy_share - own_s / wall_s / (psutil.cpu_count() or 1), 0.0))
 
 
 def program_here(name: str) -> str:

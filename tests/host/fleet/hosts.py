@@ -68,6 +68,14 @@ class Host:
                     found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip())
         return [command for command in found if command]
 
+    def see(self, *folders: Path) -> None:
+        """Lets the host have folders of this machine that its own file systems hide."""
+        enter = ["nsenter", "--mount", "--target", str(self._first_process())]
+        for folder in folders:
+            within = f"{self.folder}/root{folder}"
+            subprocess.run([*enter, "mkdir", "-p", within], check=True)
+            subprocess.run([*enter, "mount", "--rbind", str(folder), within], check=True)
+
     def kill(self) -> None:
         """Power off: everything on it is gone at once."""
         if self.process.poll() is None:
@@ -115,6 +123,10 @@ class Fleet:
     def unplug(self, host: Host) -> None:
         """Its network is gone, silently; the host itself goes on."""
         self._ip("link", "set", host.link, "down")
+
+    def plug_in(self, host: Host) -> None:
+        """Its network is back."""
+        self._ip("link", "set", host.link, "up")
 
     def add(self, name: str, tree: Path, files: Mapping[str, str] | None = None) -> Host:
         """Starts a host and waits until its sshd can be reached."""
