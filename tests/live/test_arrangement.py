@@ -6,10 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.small import tiertune
+from tests.live.test_host_backend import HOST
+from tests.tuner.test_backends import TINY
 from tiertune import engine
 from tiertune.adapters.registry import adapter_for
+from tiertune.spaces.definition import load_space
 from tiertune.tuner.backend import ConfigRejected, HostUnfit
-from tiertune.tuner.live.arrangement import memory_of, reservation, settings, systems_of_kernels
+from tiertune.tuner.live.arrangement import (
+    constants_searched,
+    memory_of,
+    reservation,
+    settings,
+    systems_of_kernels,
+)
 from tiertune.tuner.live.fitness import Nodes
 
 NODES = Nodes(0, 1)
@@ -53,6 +63,34 @@ def made(system: str, root: Path, **knobs: bool | int | float | str) -> dict[str
 
 def test_what_kernels_run() -> None:
     assert set(systems_of_kernels()) == {"autonuma", "hmsdk", "nbt", "nomad", "tpp"}
+
+
+def test_constants_of_a_kernels_code_are_known_before_a_trial() -> None:
+    assert constants_searched("nbt", ["scan_size_mb", "free_enough_mib"]) == ["free_enough_mib"]
+    assert constants_searched("hmsdk", ["min_regions", "young_filter"]) == []
+    # Macros of a module are in its code, too.
+    assert "work_delay_ms" in constants_searched("nomad", ["work_delay_ms", "scan_size_mb"])
+
+
+def test_a_space_for_a_kernel_has_nothing_but_its_files() -> None:
+    axes = [axis.name for axis in load_space("nbt-kernel").axes()]
+    assert constants_searched("nbt", axes) == []
+    assert {axis.name for axis in load_space("nbt").axes()} - set(axes) == {"free_enough_mib"}
+
+
+def test_a_space_that_searches_a_constant_is_refused_before_the_first_trial(tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text(TINY + HOST)
+    (tmp_path / "mine.yaml").write_text(
+        "name: mine\nscenarios: [{workload: ./tiny.yaml, machine: skx-numa, ratio: '1:8'}]\n"
+        "systems: [{system: nbt, space: nbt}]\nbudget: {trials: 2, initial: 1}\n"
+    )
+    words = ["tune", str(tmp_path / "mine.yaml"), "--here", "0,1", "--by-kernel", "nbt"]
+    done = tiertune(*words, "--results", tmp_path / "results")
+    assert done.exit_code == 2, done.output
+    said = " ".join(done.output.split())
+    assert "the space nbt searches free_enough_mib, a constant of the kernel's code" in said
+    assert "take the space nbt-kernel" in said
+    assert not (tmp_path / "results").exists()
 
 
 def test_balancing_is_switched_on_when_all_else_is_set(root: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tiertune.spaces.definition import Space
     from tiertune.tuner.backend import Backend
     from tiertune.tuner.campaign import Campaign
     from tiertune.tuner.events import Listener
@@ -80,7 +81,7 @@ def _run_by_kernels(systems: Sequence[str]) -> None:
 def live_plan(campaign: Campaign, plan: CampaignPlan, places: Places) -> CampaignPlan:
     """The plan whose journal knows which cells are measured on hosts: no simulated one may go on with it.
 
-    Raises InputError where there is no such cell.
+    Raises InputError where there is no such cell, or a kernel is to change a constant of its code.
     """
     from tiertune.files import InputError
 
@@ -92,12 +93,35 @@ def live_plan(campaign: Campaign, plan: CampaignPlan, places: Places) -> Campaig
             " part); simulated trials go to workers with --scheduler"
         )
     decisive = {**plan.document["campaign"], "live": live}
+    for cell in plan.cells:
+        if cell.system in places.by_kernel and cell.key in live:
+            _settable(cell.system, cell.space)
     if places.by_kernel:
         decisive["by_kernel"] = sorted(places.by_kernel)
     if places.container is not None:
         decisive["container"] = True
     document = {**plan.document, "campaign": decisive}
     return replace(plan, document=document)
+
+
+def _settable(system: str, space: Space) -> None:
+    """Raises InputError where the kernel that runs `system` has no file for a knob of its space."""
+    from tiertune.files import InputError, names
+    from tiertune.spaces.definition import load_space
+    from tiertune.tuner.live.arrangement import constants_searched
+
+    constants = constants_searched(system, [axis.name for axis in space.axes()])
+    if not constants:
+        return
+    spaces = [known for known in map(load_space, names("spaces")) if known.system == system]
+    fits = [
+        known.name for known in spaces if not constants_searched(system, [axis.name for axis in known.axes()])
+    ]
+    remedy = f"take the space {' or '.join(fits)}" if fits else "leave it out of a space of your own"
+    raise InputError(
+        f"--by-kernel {system}: the space {space.name} searches {', '.join(constants)}, a constant of the"
+        f" kernel's code; {remedy}, or have tierd run the system"
+    )
 
 
 AUTO = "auto"

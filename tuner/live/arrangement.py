@@ -7,7 +7,7 @@ which know what the kernel calls them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tiertune.adapters.base import Adapter
@@ -50,6 +50,15 @@ def settings(system: str, config: Config, nodes: Nodes, root: Path = Path("/")) 
     # The switch last: when it is on, everything else is as it should be.
     together = sorted({**native, **adapter.kernel.fixed}.items(), key=lambda entry: entry[0] == MODE)
     return [_setting(path, value) for name, value in together if (path := _path(name)) is not None]
+
+
+def constants_searched(system: str, knobs: Iterable[str]) -> list[str]:
+    """Those of `knobs` that a kernel which runs `system` has no file for, so that nobody can set them."""
+    adapter = adapter_for(system)
+    if not isinstance(adapter, KernelAdapter):
+        return []
+    native = {knob: adapter.native_knob(knob) for knob in knobs}
+    return [knob for knob, found in native.items() if found is None or _path(found.name) is None]
 
 
 def reservation(free_bytes: float, fast_bytes: int, reserved: int, nodes: Nodes) -> Setting | None:

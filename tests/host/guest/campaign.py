@@ -29,11 +29,11 @@ source: made up for this test
 metric: {name: throughput_mops, direction: maximize}
 threads: 2
 sim:
-  record: {kernel: gups, table_bytes: 16MiB, hot_bytes: 2MiB, hot_share: 0.9, updates: 200000, moves: 1, seed: 1}
+  record: {kernel: gups, table_bytes: 16MiB, hot_bytes: 2MiB, hot_share: 0.9, updates: 200000, seed: 1}
   carry: {table_bytes: 1GiB, hot_bytes: 128MiB, runs: 20}
 host:
-  command: [tierload, gups, gups, --table-bytes, 32MiB, --hot-bytes, 4MiB, --hot-share, "0.9", --updates, "2000000",
-            --moves, "1", --seed, "{seed}", --threads, "{threads}", --json]
+  command: [tierload, gups, gups, --table-bytes, 32MiB, --hot-bytes, 4MiB, --hot-share, "0.9",
+            --updates, "2000000", --seed, "{seed}", --threads, "{threads}", --json]
   footprint: 32MiB
   timeout_s: 120
 """
@@ -58,10 +58,10 @@ class Tiertune:
         code = os.pathsep.join([f"{checkout}/engine/python", checkout])
         self.environment = {"PATH": path, "PYTHONPATH": code, "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/root"}
 
-    def started(self, name: str, systems: list[str], *options: str) -> subprocess.Popen[bytes]:
-        """Starts a campaign of these systems."""
+    def started(self, name: str, systems: dict[str, str], *options: str) -> subprocess.Popen[bytes]:
+        """Starts a campaign of these systems with their spaces."""
         (FOLDER / "tiny.yaml").write_text(WORKLOAD)
-        entries = ", ".join(f"{{system: {system}, space: {system}}}" for system in systems)
+        entries = ", ".join(f"{{system: {system}, space: {space}}}" for system, space in systems.items())
         text = (
             CAMPAIGN.replace("NAME", name).replace("SYSTEMS", f"[{entries}]").replace("TRIALS", str(TRIALS))
         )
@@ -115,8 +115,8 @@ def main(binaries: str, checkout: str) -> None:
     # Trials of small pages want a kernel that does not make all memory huge.
     PAGES.write_text("madvise")
     tiertune, before = Tiertune(binaries, checkout), inside.settings()
-    told("live", tiertune.started("live", ["hemem"]).wait(PATIENCE_S), before)
-    systems = ["nbt", "hmsdk"]
+    told("live", tiertune.started("live", {"hemem": "hemem"}).wait(PATIENCE_S), before)
+    systems = {"nbt": "nbt-kernel", "hmsdk": "hmsdk"}
     by_kernel = [word for system in systems for word in ("--by-kernel", system)]
     process = tiertune.started("kernel", systems, *by_kernel)
     until = time.monotonic() + PATIENCE_S

@@ -198,6 +198,15 @@ fn taken(wanted: &[Wanted], refuse_kdamonds: bool) -> Option<String> {
     }
 }
 
+/// Huge pages take memory in one piece, which the kernel may have to make first: so often it is asked again.
+const COMPACTIONS: u32 = 5;
+
+/// Whether a setting is the number of huge pages that are set aside.
+fn is_pool(path: &Path) -> bool {
+    path.file_name()
+        .is_some_and(|name| name == "nr_hugepages" || name == "nr_hugepages_mempolicy")
+}
+
 fn set(journal: &mut Journal, wanted: &Wanted) -> Result<Held, Failure> {
     let asked = wanted.text();
     let before = value_of(&wanted.path).ok();
@@ -205,6 +214,17 @@ fn set(journal: &mut Journal, wanted: &Wanted) -> Result<Held, Failure> {
         journal.write_only(&wanted.path, &asked)?;
     } else {
         journal.set(&wanted.path, &asked)?;
+    }
+    let holds = || value_of(&wanted.path).is_ok_and(|held| same(&asked, &held));
+    if is_pool(&wanted.path) {
+        for _ in 0..COMPACTIONS {
+            if holds() {
+                break;
+            }
+            // A trigger, which holds nothing. Where it fails the setting tells soon enough.
+            let _ = fs::write("/proc/sys/vm/compact_memory", "1");
+            journal.set(&wanted.path, &asked)?;
+        }
     }
     let during = value_of(&wanted.path).ok();
     if wanted.verify && !during.as_deref().is_some_and(|held| same(&asked, held)) {
@@ -340,6 +360,15 @@ mod tests {
         ] {
             assert!(!is_setting(other.as_ref()), "{other}");
         }
+    }
+
+    #[test]
+    fn pools_of_huge_pages() {
+        assert!(is_pool(
+            "/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages".as_ref()
+        ));
+        assert!(is_pool("/proc/sys/vm/nr_hugepages".as_ref()));
+        assert!(!is_pool("/proc/sys/vm/nr_overcommit_hugepages".as_ref()));
     }
 
     #[test]
