@@ -4,21 +4,27 @@
 //! scanner marks slow pages too, and a page that faults for the second time becomes *active*; it is not promoted by that.
 //! All migration happens in rounds, one every `htmm_adaptation_period` samples: the hot threshold is the lowest bin from
 //! which on all pages fit into fast memory; bins below it are warm as long as a share `beta_warm` of their pages has risen
-//! since the last round; what is colder goes down, and hot and active pages of slow memory come up in turns until fast
-//! memory is full. A page that came up for its faults and turns out to be in a cold bin is passed over `countdown_init`
-//! times before it is demoted, which counts as a mistake and lowers the weight `alpha` of failed promotions of such pages.
-//!
-//! What is surprising: the number of demotions is *all* pages of fast memory in cold bins, plus promotions that failed.
-//! As more than all cannot go down, failures only make selections run over the cold bins again, which counts
-//! down the pages that are passed over. So `alpha` decides how soon mistakes are corrected, and nothing else.
+//! since the last round; colder pages go down as far as room is needed, and hot and active pages of slow memory come up
+//! in turns until fast memory is full. A page that came up for its faults and turns out to be in a cold bin is passed
+//! over in `countdown_init` rounds before it is demoted, which counts as a mistake and lowers the weight `alpha` of
+//! active pages.
 //!
 //! What had to be decided, as the paper is silent or at odds with itself:
 //!
+//! - the printed number of demotions, all pages of fast memory in cold bins plus promotions that failed, those of active
+//!   pages times `alpha`, is the *most* that go down in a round. What is asked for is room for the hot pages of slow
+//!   memory and for `alpha` times the active ones, as the abstract has it ("based on the needs of accommodating hot
+//!   pages"). Were all cold pages to go down whatever waits, up to two fifths of fast memory would be empty whenever the
+//!   threshold rises by a bin, and a low `alpha` could not spare demotions, as it is said to;
+//! - as more pages may have to go down than are cold, warm ones follow, the coldest first, but never hot ones;
 //! - a round is the only trigger, apart from the free-space trigger; the sentence about a thread that wakes periodically
-//!   is taken to be a slip. A round that comes while moves of the last are under way counts failures, and moves nothing;
+//!   is taken to be a slip. One thread sets the thresholds and moves pages by them, so a round that comes while moves
+//!   of the last are under way begins when they have ended;
+//! - a page is selected at most once in a round, as a countdown is to leave time for evidence;
 //! - a *small* `beta_warm` makes warm bins easier to get, as the algorithm has it, against the sentence on sensitivity;
 //! - without a promotion by faults in a round `alpha` stays as it is; more mistakes than promotions make it 0;
-//! - below the free-space trigger cold pages are demoted between rounds, just enough; without cold ones nothing is;
+//! - below the free-space trigger cold pages are demoted between rounds, just enough; without cold ones nothing is.
+//!   Fast memory counts as full at the trigger, or what was promoted last would be followed down by as much;
 //! - halving is done for all pages at once, by the thread that migrates, as there is no walk to put it off to;
 //! - pages are huge pages of 2 MiB, or base pages of 4 KiB that are never part of a huge page: marks are per page here,
 //!   where the kernel has one for a huge page. So nothing is split, and Memtis's knobs for that are not offered;
@@ -91,6 +97,8 @@ struct Flexmem {
     by_fault: u64,
     mistakes: u64,
     in_flight: u32,
+    /// A round was called for while moves were under way.
+    round_due: bool,
     next_trigger: Nanos,
     used: u64,
     used_when_cooled: u64,
@@ -137,6 +145,7 @@ impl Flexmem {
             by_fault: 0,
             mistakes: 0,
             in_flight: 0,
+            round_due: false,
             next_trigger: 0,
             used: 0,
             used_when_cooled: 0,
@@ -234,60 +243,55 @@ impl Flexmem {
         (self.by_fault, self.mistakes) = (0, 0);
     }
 
-    /// One round; counts what could not be promoted for the next one.
+    /// One round, if the thread is free for it; counts what could not be promoted for the next one.
     fn round(&mut self, cx: &mut Context<'_>) {
+        self.round_due = self.in_flight > 0;
+        if self.round_due {
+            self.tally.rounds_put_off += 1;
+            return;
+        }
         self.tally.rounds += 1;
         self.adapt();
         if self.base.htmm_mode == 0 {
             return;
         }
-        if self.in_flight > 0 {
-            self.tally.rounds_put_off += 1;
-            self.count_failures();
-            return;
-        }
         let cold: u64 = (0..self.warm()).map(|bin| u64::from(self.bins.len(true, bin))).sum();
-        let selections = cold as f64 + self.failed_hot as f64 + self.alpha * self.failed_active as f64;
-        (self.failed_hot, self.failed_active) = (0, 0);
+        let most = cold as f64 + self.failed_hot as f64 + self.alpha * self.failed_active as f64;
+        let waiting = self.hot_in_slow() as f64 + self.alpha * f64::from(self.bins.active_pages());
+        let needed = waiting + f64::from(self.trigger_pages) - f64::from(cx.pages.free_pages(0));
         let mut room = Room::now(cx.pages, self.topology.capacity_pages.len());
-        self.demote(selections as u64, u64::MAX, &mut room, cx);
+        self.demote(most.min(needed) as u64, self.hot(), &mut room, cx);
         self.promote(&mut room, cx);
-        self.count_failures();
+        self.failed_hot = self.hot_in_slow();
+        self.failed_active = self.bins.active_pages().into();
     }
 
-    /// Selects up to `selections` cold pages of fast memory and demotes up to `most` of them, the coldest first.
-    fn demote(&mut self, mut selections: u64, most: u64, room: &mut Room, cx: &mut Context<'_>) {
-        let (mut demoted, mut looked_at) = (0, 0u64);
-        'all: loop {
-            let before = selections;
-            for bin in 0..self.warm() {
-                for _ in 0..self.bins.len(true, bin) {
-                    if selections == 0 || demoted == most {
-                        break 'all;
-                    }
-                    let Some(page) = self.bins.front(true, bin) else { break };
-                    let Some(below) = room.below() else { break 'all };
-                    selections -= 1;
-                    looked_at += 1;
-                    let by_fault = self.bins.has(page, BY_FAULT);
-                    if by_fault && self.bins.mark(page).countdown > 0 {
-                        self.bins.mark(page).countdown -= 1;
-                        self.tally.passed_over += 1;
-                        self.bins.rotate(page);
-                        continue;
-                    }
-                    if by_fault {
-                        self.mistakes += 1;
-                        self.tally.mistakes += 1;
-                        self.bins.set(page, BY_FAULT, false);
-                    }
-                    demoted += 1;
-                    room.moved(0, below);
-                    self.ask(page, below, cx);
+    /// Demotes up to `wanted` pages of bins below `end`, the coldest first; each is looked at once.
+    fn demote(&mut self, mut wanted: u64, end: usize, room: &mut Room, cx: &mut Context<'_>) {
+        let mut looked_at = 0u64;
+        'all: for bin in 0..end {
+            for _ in 0..self.bins.len(true, bin) {
+                if wanted == 0 {
+                    break 'all;
                 }
-            }
-            if selections == before {
-                break; // no cold page is left
+                let Some(page) = self.bins.front(true, bin) else { break };
+                let Some(below) = room.below() else { break 'all };
+                looked_at += 1;
+                let by_fault = self.bins.has(page, BY_FAULT);
+                if by_fault && self.bins.mark(page).countdown > 0 {
+                    self.bins.mark(page).countdown -= 1;
+                    self.tally.passed_over += 1;
+                    self.bins.rotate(page);
+                    continue;
+                }
+                if by_fault {
+                    self.mistakes += 1;
+                    self.tally.mistakes += 1;
+                    self.bins.set(page, BY_FAULT, false);
+                }
+                wanted -= 1;
+                room.moved(0, below);
+                self.ask(page, below, cx);
             }
         }
         cx.spend(looked_at as f64 * LIST_ENTRY_NS);
@@ -297,7 +301,7 @@ impl Flexmem {
     fn promote(&mut self, room: &mut Room, cx: &mut Context<'_>) {
         let mut of_active = 0.0; // turns that active pages are owed
         let mut looked_at = 0u32;
-        while room.is_in_fast() {
+        while room.in_fast() > self.trigger_pages {
             of_active += self.own.rr_share_pf;
             let turn = of_active >= 1.0;
             let (hot, active) = (self.next_hot(), self.next_active());
@@ -343,10 +347,8 @@ impl Flexmem {
         None
     }
 
-    fn count_failures(&mut self) {
-        let hot: u64 = (self.hot()..BINS).map(|bin| u64::from(self.bins.len(false, bin))).sum();
-        self.failed_hot += hot;
-        self.failed_active += u64::from(self.bins.active_pages());
+    fn hot_in_slow(&self) -> u64 {
+        (self.hot()..BINS).map(|bin| u64::from(self.bins.len(false, bin))).sum()
     }
 
     fn ask(&mut self, page: Page, to: Tier, cx: &mut Context<'_>) {
@@ -362,7 +364,7 @@ impl Flexmem {
         let missing = self.trigger_pages.saturating_sub(cx.pages.free_pages(0));
         if missing > 0 && self.in_flight == 0 && self.base.htmm_mode > 0 {
             let mut room = Room::now(cx.pages, self.topology.capacity_pages.len());
-            self.demote(missing.into(), missing.into(), &mut room, cx);
+            self.demote(missing.into(), self.warm(), &mut room, cx);
         }
     }
 
@@ -479,6 +481,9 @@ impl Policy for Flexmem {
                 self.scan.moved(migrated.request.range(), migrated.request.to);
             }
         }
+        if self.round_due && self.in_flight == 0 {
+            self.round(cx);
+        }
         self.schedule(cx);
     }
 
@@ -513,7 +518,7 @@ impl Policy for Flexmem {
             ("rounds", "rounds", tally.rounds as f64),
             (
                 "rounds_put_off",
-                "rounds that found moves under way",
+                "rounds that were called for while moves were under way",
                 tally.rounds_put_off as f64,
             ),
             ("coolings", "halvings of all counts", tally.coolings as f64),

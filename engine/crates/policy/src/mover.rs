@@ -135,7 +135,13 @@ impl Room {
     /// Whether tier 0 has room.
     #[must_use]
     pub fn is_in_fast(&self) -> bool {
-        self.0[0] > 0
+        self.in_fast() > 0
+    }
+
+    /// Pages that tier 0 has room for.
+    #[must_use]
+    pub fn in_fast(&self) -> u32 {
+        self.0[0]
     }
 
     /// The fastest tier below tier 0 with room, where demoted pages go.

@@ -11,7 +11,7 @@ crate::knobs! {
         /// A bin below the hot ones is warm when at least this share of its pages has risen from it since the last round
         beta_warm: f64 = 0.2, float(0.02, 0.8, log), unit "", special [], tuned, rebuild,
             source "ATC'24 section 7, default not printed; sweep of 0.1 to 0.4 in section 8.4; range ours";
-        /// How often a page promoted for its faults is passed over for demotion
+        /// In how many rounds a page promoted for its faults is passed over for demotion
         countdown_init: u8 = 5, int(0, 32), unit "selections", special [], tuned, rebuild, source "ATC'24 section 5; range ours";
         /// Whether the weight of failed promotions of faulted pages follows their mistakes or is fixed
         alpha_mode: String = "adaptive".to_string(), choice("adaptive", "fixed"), unit "", special [], fixed, rebuild,
@@ -23,7 +23,7 @@ crate::knobs! {
         alpha_fixed: f64 = 1.0, float(0.0, 1.0), unit "", special [], fixed, rebuild, when "alpha_mode" = "fixed", source "ours";
         /// Weight of what was before in the moving average of a page's samples; 0.5 is a halving
         ema_k: f64 = 0.5, float(0.1, 0.9), unit "", special [], tuned, rebuild, source "ATC'24 equation 1; range ours";
-        /// Free share of fast memory below which cold pages are demoted between rounds
+        /// Free share of fast memory below which cold pages are demoted between rounds, and which promotions leave free
         free_space_trigger_pct: f64 = 2.0, float(0.0, 10.0), unit "%", special [], tuned, rebuild,
             source "ATC'24 sections 5 and 6; range ours";
         /// Memory that the hint-fault scanner marks per scan
