@@ -34,21 +34,17 @@ def report(
       tiertune report demo --json
     """
     import sys
+    from itertools import chain
 
     from tiertune.tuner.api.results import campaign_folder
-    from tiertune.tuner.cli.output import console, show
+    from tiertune.tuner.cli.output import console, figure_files, show
     from tiertune.tuner.report.files import write_report
+    from tiertune.tuner.report.html import figures_of
     from tiertune.tuner.report.text import render_json, render_markdown
 
     made, paths = write_report(campaign_folder(campaign, results))
     page = paths[0]
-    if figures is not None:
-        from itertools import chain
-
-        from tiertune.tuner.report.figure_files import write_figures
-        from tiertune.tuner.report.html import figures_of
-
-        paths += write_figures(figures, lambda: chain.from_iterable(figures_of(made).values()))
+    paths += figure_files(figures, lambda: chain.from_iterable(figures_of(made).values()))
     if as_json:
         sys.stdout.write(render_json(made))
     elif markdown:
