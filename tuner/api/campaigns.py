@@ -322,6 +322,20 @@ def mirror_of(
     return lambda journal: Mirror(journal, plan, results, tracking.uri, tracking.experiment, listener)
 
 
+def attach_report(campaign: Campaign, plan: CampaignPlan, results: Path, files: Sequence[Path]) -> str | None:
+    """Puts what a campaign left on its MLflow run; a sentence on what went wrong, None where nothing did."""
+    from tiertune.tuner.journal import Journal
+    from tiertune.tuner.tracking import attach_files
+
+    tracking = campaign.tracking
+    if not tracking.mlflow:
+        return None
+    with Journal(results / plan.name / "journal.sqlite", writer=False) as journal:
+        if journal.unsent():
+            return None  # the mirror said so already, and whoever resumes sends these, too
+        return attach_files(journal, plan, results, files, tracking.uri, tracking.experiment)
+
+
 def keep_campaign(campaign: Campaign, plan: CampaignPlan, results: Path, lag: int) -> None:
     """Writes campaign.yaml with the workers that the search was started with: they shape its proposals."""
     import yaml

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiertune.tuner.api.campaigns import MACHINE, RATIO, SYSTEMS, TRIALS
-from tiertune.tuner.cli.failures import guarded, was_interrupted
+from tiertune.tuner.cli.failures import guarded, say, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
 from tiertune.tuner.cli.places import ELSEWHERE, Places, live_plan, places_of, running
 from tiertune.tuner.cli.then_host import live_campaign, tell_prediction
@@ -253,7 +253,7 @@ def _tune(
             raise KeyboardInterrupt(
                 f"stopped; nothing that was finished is lost: `tiertune resume {plan.name}{where}` goes on"
             ) from None
-        _conclude(plan, results, as_json)
+        _conclude(campaign, plan, results, as_json)
     if then_host is not None:
         tell_prediction(runs[0][1].name, runs[1][1].name, results, quiet=as_json)
 
@@ -292,12 +292,15 @@ def tuned_campaign(source: str, results: Path) -> str:
     return tuned(source, results, lambda campaign, plan: run_campaign(campaign, plan, results, extend=False))
 
 
-def _conclude(plan: CampaignPlan, results: Path, as_json: bool) -> None:
+def _conclude(campaign: Campaign, plan: CampaignPlan, results: Path, as_json: bool) -> None:
+    from tiertune.tuner.api.campaigns import attach_report
     from tiertune.tuner.cli.output import console
     from tiertune.tuner.cli.results import print_verdict
     from tiertune.tuner.report.files import write_report
 
     made, paths = write_report(results / plan.name)
+    if failure := attach_report(campaign, plan, results, paths):
+        say(failure)
     if as_json:
         document = made.model_dump(mode="json", include={"campaign", "verdict", "complete"})
         keep = {"id", "system", "workload", "machine", "ratio", "verdict", "outcome", "effect", "statuses"}
