@@ -10,7 +10,7 @@ import typer
 
 from tiertune.tuner.api.limits import GRID, JOBS, KEEP_PCT, POINTS, SEEDS, SLICES
 from tiertune.tuner.cli.failures import guarded, was_interrupted
-from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, Results
+from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, PolicyFiles, Results
 
 if TYPE_CHECKING:
     from tiertune.tuner.explanation.study import Settings
@@ -55,6 +55,7 @@ def explain(
     results: Results = RESULTS,
     figures: Figures = None,
     open_page: OpenPage = False,
+    policy_file: PolicyFiles = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -72,8 +73,10 @@ def explain(
     """
     from tiertune.files import InputError
     from tiertune.tuner.cli.campaign import tuned_campaign
+    from tiertune.tuner.cli.policies import register_policies
     from tiertune.tuner.explanation.study import Settings
 
+    register_policies(policy_file)
     if write is not None and write.suffix not in (".yaml", ".yml"):
         raise InputError(f"--write {write}: a config is YAML; write {write.with_suffix('.yaml')}")
     if dry_run:
