@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.tuner.toy import RUNTIME, SCENARIO, ToyBackend, table, toy_plan
+from tiertune.tuner import tracking
 from tiertune.tuner.events import Event, Note
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.loop import journal_path, tune
@@ -98,6 +99,21 @@ def test_a_campaign_is_a_parent_run_and_a_trial_a_child_run(results: Path) -> No
         assert set(knobs) == set(row.trial.config)
         assert knobs["mode"] == row.trial.config["mode"]
         assert float(knobs["decay"]) == row.trial.config["decay"]
+
+
+def test_a_file_of_this_machine_is_waited_for_longer_than_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = Mirror._connect
+
+    def slowly(mirror: Mirror) -> Any:
+        time.sleep(2.0)
+        return connect(mirror)
+
+    monkeypatch.setattr(Mirror, "_connect", slowly)
+    monkeypatch.setattr(tracking, "PATIENCE_S", 0.1)
+    assert mirrored(tmp_path, PLAN, ToyBackend()) == []
+    assert runs_of(tmp_path)
 
 
 def test_the_parent_has_the_verdict_and_the_validated_gain(results: Path) -> None:
