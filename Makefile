@@ -32,6 +32,9 @@ export PIP_ROOT_USER_ACTION := ignore
 # The same Python for every build of the binding: otherwise clippy and the wheel rebuild each other's pyo3.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
+# pip's own last lines are a stack of retries.
+UNFETCHED := { echo "tiertune: packages could not be fetched. Is a package index within reach? See docs/troubleshooting.md" >&2; exit 1; }
+
 ##@ The two that matter
 
 .PHONY: demo
@@ -73,7 +76,7 @@ $(BUILD_TOOLS): requirements/build.lock
 	    rm -rf $(VENV)
 	    $$python -m venv $(VENV)
 	fi
-	$(PIP) install --require-hashes -r $<
+	$(PIP) install --require-hashes -r $< || $(UNFETCHED)
 	touch $@
 
 $(PACKAGES): requirements/dev.lock $(BUILD_TOOLS)
@@ -81,7 +84,8 @@ $(PACKAGES): requirements/dev.lock $(BUILD_TOOLS)
 	echo "==> $$(grep -c '==' $<) locked Python packages (the first time about a minute)"
 	# uv takes a tenth of pip's time, but does not know pip's settings, such as a mirror or a certificate.
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-build-isolation -r $< \
-	    || { echo "==> uv could not; pip tries"; $(PIP) install --require-hashes --no-build-isolation -r $<; }
+	    || { echo "==> uv could not; pip tries"; $(PIP) install --require-hashes --no-build-isolation -r $<; } \
+	    || $(UNFETCHED)
 	# Compiled once, also where nothing is to be written later: only what the command imports, since all takes a minute.
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import distributed, jinja2, matplotlib.pyplot, mlflow, optuna, pandas, \
 	    pyarrow.parquet, pydantic, pytest, rich.progress, scipy.stats, sklearn.ensemble, smac, typer'

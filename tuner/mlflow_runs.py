@@ -20,6 +20,11 @@ from tiertune.tuner.trial import Status, canonical
 from tiertune.tuner.validation import outcome
 
 VALUE_CHARACTERS = 500
+# What MLflow's pages are to take the experiment for: without it, they look for prompts and traces.
+KIND = {"mlflow.experimentKind": "custom_model_development"}
+WHERE = (
+    "The report and tuned configurations are under Artifacts; `tiertune ui` shows campaign {name} as well."
+)
 PAGE = 1000
 
 
@@ -71,16 +76,18 @@ class MlflowRuns:
                 last = found.winner_rows[-1].finished_at or self._claim.created_at
                 numbers = {"speedup": found.effect.ratio, "low": found.effect.low, "high": found.effect.high}
                 values += [(f"{prefix}validated_{name}", value, last, 0) for name, value in numbers.items()]
-        tags["mlflow.note.content"] = "\n\n".join(
-            text for name, text in tags.items() if name.endswith("verdict")
-        )
+        told = [text for name, text in tags.items() if name.endswith("verdict")]
+        tags["mlflow.note.content"] = "\n\n".join([*told, WHERE.format(name=self._claim.name)])
         self._client.log_batch(self.parent, metrics=metrics_of(values), tags=tags_of(tags))
         self._client.set_terminated(self.parent, "FINISHED" if complete else "KILLED")
 
     def attach(self, files: Iterable[Path]) -> None:
-        """Files (report, journal) as artefacts of the parent."""
+        """Files as artefacts of the parent, in folders as they lie in the campaign's."""
+        home = self._journal.path.resolve().parent
         for file in files:
-            self._client.log_artifact(self.parent, str(file))
+            place = file.resolve().parent
+            folder = str(place.relative_to(home)) if place.is_relative_to(home) and place != home else None
+            self._client.log_artifact(self.parent, str(file), folder)
 
     def _send(self, row: Row) -> None:
         trial, metrics = row.trial, {**row.metrics, "wall_s": row.wall_s or 0.0, "ask_cpu_s": row.ask_cpu_s}
@@ -97,7 +104,8 @@ class MlflowRuns:
             "tiertune.error": (row.error or "")[:VALUE_CHARACTERS],
         }
         workload = Path(trial.scenario.workload).stem
-        name = f"{trial.system} · {workload} · {trial.scenario.ratio} · {trial.purpose} #{trial.number:03d}"
+        # What tells it from others comes first: MLflow's lists cut the end off.
+        name = f"{trial.purpose} {trial.number:03d} · {trial.system} · {workload} · {trial.scenario.ratio}"
         run = self._run(trial.key, name, row.started_at, tags)
         finished = row.finished_at or row.started_at
         values = [(n, value, finished, 0) for n, value in metrics.items()]
@@ -116,10 +124,10 @@ class MlflowRuns:
                 "tiertune.key": key,
                 "tiertune.campaign": self._claim.identity,
                 "mlflow.source.name": "tiertune",
+                "mlflow.user": user(),
             }
-            kept = {tag: text for tag, text in tags.items() if text}
-            start = _milliseconds(started_at)
-            run = self._client.create_run(self._experiment, start, {**kept, **own}, name)
+            kept = {tag: text for tag, text in {**tags, **own}.items() if text}
+            run = self._client.create_run(self._experiment, _milliseconds(started_at), kept, name)
             self._known[key] = (run.info.run_id, run.info.status)
         identity, _ = self._known[key]
         return identity
@@ -159,11 +167,20 @@ class MlflowRuns:
 
     def _summary(self) -> dict[str, Any]:
         plan = self._plan
+        scenarios = [cell.scenario for cell in plan.cells]
+        several = {
+            "systems": (cell.system for cell in plan.cells),
+            "workloads": (Path(one.workload).stem for one in scenarios),
+            "machines": (Path(one.machine).stem for one in scenarios),
+            "ratios": (one.ratio for one in scenarios),
+        }
         return {
             "seed": plan.seed,
             "initial": plan.initial,
             "optimiser": plan.optimiser,
             "cells": len(plan.cells),
+            "validation_seeds": plan.validation_seeds,
+            **{name: ", ".join(dict.fromkeys(values)) for name, values in several.items()},
         }
 
     def _parent_tags(self) -> dict[str, str]:
@@ -215,12 +232,22 @@ def experiment_of(client: Any, name: str, uri: str, results: Path) -> str:
         # Without a place of its own, a SQLite store would put artefacts into the current directory.
         place = (results / "mlflow-artifacts").as_uri() if uri.startswith("sqlite:") else None
         try:
-            return str(client.create_experiment(name, artifact_location=place))
+            return str(client.create_experiment(name, artifact_location=place, tags=KIND))
         except Exception:  # made by another process in between
             found = client.get_experiment_by_name(name)
             if found is None:
                 raise
     return str(found.experiment_id)
+
+
+def user() -> str:
+    """Who runs this, for MLflow's column of that name; empty where the system knows no name."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
 
 
 def metrics_of(values: Iterable[tuple[str, float, str, int]]) -> list[Any]:

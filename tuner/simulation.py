@@ -16,6 +16,7 @@ from tiertune.adapters.registry import adapter_for
 from tiertune.files import InputError
 from tiertune.machines.definition import Machine, load_machine
 from tiertune.tuner.backend import NOTES, Backend, ConfigRejected, Notify, TrialTimeout
+from tiertune.tuner.memory_need import check_memory
 from tiertune.tuner.search.fidelity import shortened
 from tiertune.tuner.sweep.row import engine_digest
 from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial, canonical
@@ -159,6 +160,7 @@ class SimBackend(Backend):
         misfit = fit_mistake(described["footprint_bytes"], scenario.ratio, scenario.page_bytes, machine)
         if misfit:
             raise InputError(f"scenario {scenario.key}: ratio: {misfit}")
+        check_memory(described["footprint_bytes"], scenario.page_bytes)
         fast = fast_tier_bytes(described["footprint_bytes"], scenario.ratio, scenario.page_bytes)
         document = json.loads(json.dumps(machine.document()))
         bed = _Bed(workload, document, fast, tuple(described.get("notes", ())))

@@ -26,6 +26,8 @@ RETRY_S = 5.0
 BATCH = 10
 # At the end, a server that gets nothing done for this long is left behind; what it lacks stays owed.
 PATIENCE_S = 20.0
+# A file of this machine is not dead, only slow: MLflow's imports and tables take long where others compute.
+LOCAL_PATIENCE_S = 120.0
 
 
 class Mirror:
@@ -43,9 +45,10 @@ class Mirror:
         uri: str | None = None,
         experiment: str = "tiertune",
         listener: Listener = silent,
-        patience_s: float = PATIENCE_S,
+        patience_s: float | None = None,
     ) -> None:
         self.uri = tracking_uri(results, uri)
+        self._local = self.uri.startswith("sqlite:")
         self._journal = journal
         self._plan = plan
         self._results = results.resolve()
@@ -66,11 +69,15 @@ class Mirror:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Send what is left, as long as that gets on."""
+        """Send what is left, as long as that gets on; whoever pressed Ctrl-C waits no longer than for a
+        server."""
         self._complete = kind is None
+        patience_s = self._patience_s
+        if patience_s is None:
+            patience_s = LOCAL_PATIENCE_S if self._local and self._complete else PATIENCE_S
         self._progress_s = time.monotonic()
         self._ending.set()
-        while self._thread.is_alive() and time.monotonic() - self._progress_s < self._patience_s:
+        while self._thread.is_alive() and time.monotonic() - self._progress_s < patience_s:
             self._thread.join(0.05)
         owed = len(self._journal.unsent())
         if owed:

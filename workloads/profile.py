@@ -89,4 +89,9 @@ def profile_path(cache_dir: Path, name: str, request: Mapping[str, Any]) -> Path
 
 
 def _spelled(request: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in request.items())
+    """The request in one line; what has many of its own, such as a script, is not repeated."""
+    texts = {key: str(value) for key, value in request.items()}
+    return ", ".join(
+        f"{key} of {len(text.splitlines())} lines" if "\n" in text else f"{key} {text}"
+        for key, text in texts.items()
+    )

@@ -58,6 +58,8 @@ def read_profile(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
         stored = table.schema.metadata or {}
         metadata = stored[METADATA_KEY].decode()
         columns = {name: table.column(name).to_numpy() for name in table.column_names}
+    except MemoryError:  # Arrow's kind of it is one of its exceptions; nothing is wrong with the file
+        raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise UnreadableProfile(str(error).splitlines()[0].rstrip(".")) from error
     except KeyError as error:
@@ -89,6 +91,8 @@ def read_head(path: Path) -> tuple[dict[str, Any], str]:
     try:
         stored = pq.read_schema(path).metadata or {}
         metadata = json.loads(stored[METADATA_KEY].decode())
+    except MemoryError:  # Arrow's kind of it is one of its exceptions; nothing is wrong with the file
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UnreadableProfile(str(error).splitlines()[0].rstrip(".")) from error
     except KeyError as error:

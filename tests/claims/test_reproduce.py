@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.figures import check_figures
 from tests.cli.small import tiertune, write_small
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.validation import selected
@@ -70,10 +71,11 @@ claims:
 """
 
 
-def test_scoreboard(tmp_path: Path) -> None:
+def test_scoreboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "small.yaml").write_text(CLAIMS)
     common = ("reproduce", "--claims", tmp_path / "small.yaml", "--results", tmp_path / "results")
     document = json.loads(tiertune(*common, "--json").stdout)
+    assert [Path(path).name for path in document.pop("files")] == ["small.json", "small.md", "small.html"]
     assert [(row["id"], row["gate"], row["verdict"]) for row in document["rows"]] == [
         ("A-0", "must", "met"),
         ("A-1", "must", "met"),
@@ -90,6 +92,8 @@ def test_scoreboard(tmp_path: Path) -> None:
     assert page.count("<svg") == 3, "one for each claim that is run"
     assert "Hollow: as published" in page
     assert "http" not in page.replace("http://www.w3.org", "")
+
+    check_figures(common, tmp_path / "results/claims/small.html", tmp_path / "figures", monkeypatch)
 
     lines = (tmp_path / "results/claims/small.md").read_text().splitlines()
     assert "| must | 2 | 0 | 0 |" in lines

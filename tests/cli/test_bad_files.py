@@ -61,3 +61,28 @@ def test_a_wrong_file_ends_with_2_and_its_sentences(
         assert path.name in refused.stderr
     else:
         assert refused.stderr.splitlines() == [f"tiertune: {sentence}" for sentence in said]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ["--ratio", "1-8"],
+            "--ratio: '1-8' is not a fast:slow ratio; write two whole numbers, such as \"1:8\"",
+        ),
+        (["--system", "hemen"], "--system: there is no system 'hemen'; did you mean 'hemem'?"),
+        (["--system", "notier"], "--system: there is no space 'notier'; did you mean 'nbt'?"),
+        (
+            ["--system", "hemem", "--system", "hemem"],
+            "this campaign: systems[1] is the same as systems[0]; leave one of the two out",
+        ),
+    ],
+)
+def test_a_mistake_without_a_file_is_said_of_its_option(
+    options: list[str], said: str, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    refused = tiertune("tune", "-w", "gups", *options, "--results", results)
+    assert refused.exit_code == 2
+    assert refused.stderr == f"tiertune: {said}\n"
+    assert not results.exists()

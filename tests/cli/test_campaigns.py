@@ -25,7 +25,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tuned")
     done = tiertune("tune", write_small(folder), "--results", folder / "results")
     assert done.exit_code == 0, done.stderr
-    assert "default" in done.stdout
+    assert done.stdout.startswith("hemem on small: ")
     assert str(folder / "results" / "small" / "report.html") in done.stdout
     return folder
 
@@ -208,3 +208,27 @@ def test_options_of_a_workload_are_refused_with_a_campaign(
     assert refused.exit_code == 2
     assert f"{named}: goes with a workload only" in refused.stderr
     assert not (tmp_path / "results").exists()
+
+
+def test_the_report_is_on_the_campaigns_mlflow_run(tmp_path: Path) -> None:
+    from mlflow import MlflowClient
+
+    from tiertune.tuner.tracking import tracking_uri
+
+    path = write_small(tmp_path)
+    text = CAMPAIGN.replace("tracking: {mlflow: false}\n", "").replace("trials: 8", "trials: 4")
+    path.write_text(text)
+    results = tmp_path / "results"
+    results.mkdir()
+    client = MlflowClient(tracking_uri=tracking_uri(results))
+    client.search_experiments()  # lays out its tables, for which a busy machine needs longer than is waited
+    done = tiertune("tune", path, "--results", results)
+    assert (done.exit_code, "MLflow" in done.stderr) == (0, False), done.stderr
+    experiment = client.get_experiment_by_name("tiertune")
+    assert experiment is not None
+    query = "tags.`tiertune.key` = 'campaign'"
+    (run,) = client.search_runs([experiment.experiment_id], query)
+    assert run.info.status == "FINISHED"
+    kept = {one.path for one in client.list_artifacts(run.info.run_id)}
+    better = (results / "small/tuned").is_dir()
+    assert kept == {"report.html", "report.json"} | ({"tuned"} if better else set())

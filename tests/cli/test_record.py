@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.small import tiertune
 from tiertune.workloads.profile_file import opened
 
 COMMAND = [sys.executable, "-c", "from tiertune.tuner.cli import main; main()", "record"]
@@ -91,3 +93,11 @@ def test_a_process_goes_on_and_an_interrupt_keeps_what_was_seen(tmp_path: Path) 
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_script_is_not_repeated_where_recording_is_said(tmp_path: Path) -> None:
+    done = tiertune("record", "masim-stairs-ci", "-m", "skx-numa", "--results", tmp_path)
+    assert done.exit_code == 0
+    first, _, *more = done.stderr.splitlines()
+    assert re.search(r"^tiertune: recording masim-stairs-ci: kernel masim, config of \d+ lines, ", first)
+    assert more == []

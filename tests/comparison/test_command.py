@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.figures import check_figures
 from tests.cli.small import CAMPAIGN, WORKLOAD, tiertune
 from tiertune.tuner.campaign import load_campaign
 from tiertune.tuner.comparison.fairness import checks
@@ -324,3 +325,11 @@ def test_the_shipped_campaigns_are_comparisons() -> None:
         assert done.exit_code == 0, done.stderr
     described = json.loads(tiertune("compare", "compare", "--dry-run", "--json").stdout)
     assert len(described["cells"]) >= 10 * 6 * 2 * 3
+
+
+def test_figures_are_written_and_the_page_opened(
+    compared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("compare", compared / "small.yaml", "--results", compared / "results")
+    page = compared / "results/small/comparison.html"
+    check_figures(command, page, tmp_path / "figures", monkeypatch)

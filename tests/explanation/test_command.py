@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.figures import check_figures
 from tests.cli.small import tiertune, write_small
 from tests.configs.corpus import ROOT
 from tests.explanation.one_cell import QUICK, write_one
@@ -214,3 +215,12 @@ def test_the_commands_of_the_page_run(done: Done, monkeypatch: pytest.MonkeyPatc
         assert ran.exit_code == 0, f"{line}\n{ran.stderr}"
         assert max(map(len, ran.stdout.splitlines())) <= 80, line
     assert (folder / "few-changes.yaml").is_file()
+
+
+def test_figures_are_written_and_the_page_opened(
+    done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, document = done
+    command = ("explain", document["campaign"], *QUICK, "--results", folder / "results")
+    page = folder / "results" / document["campaign"] / "explain/report.html"
+    check_figures(command, page, tmp_path / "figures", monkeypatch)

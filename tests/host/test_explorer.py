@@ -165,7 +165,9 @@ def test_a_trial_leads_to_its_run(explored: Explored, page: Watched) -> None:
     page.page.get_by_role("link", name="Its MLflow run").click()
     page.page.wait_for_selector("h1:has-text('MLflow run')", timeout=PATIENCE_MS)
     # Nothing serves MLflow's pages here: the page says where they would be, and what starts them.
-    address = f"/#/experiments/{experiment.experiment_id}/runs/{run.info.run_id}"
+    address = (
+        f"/#/experiments/{experiment.experiment_id}/runs/{run.info.run_id}?workflowType=machine_learning"
+    )
     assert page.page.get_by_role("link", name=address).count() == 1
     assert f"tiertune ui --mlflow --results {explored.results}" in page.page.content()
 

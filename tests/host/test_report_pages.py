@@ -292,3 +292,26 @@ def natural(text: str) -> list[tuple[int, float, str]]:
     """Digits by their size, letters whatever their case, both before what is neither."""
     parts = re.findall(r"\d+|[^\W\d_]|_|\W", text.lower())
     return [(1, float(p), "") if p.isdigit() else (2, 0.0, p) if p.isalpha() else (0, 0.0, p) for p in parts]
+
+
+TEXT_HEIGHTS = """() => [...document.querySelectorAll("svg.figure")].map((drawing) => {
+    const scale = drawing.getScreenCTM().a;
+    const texts = [...drawing.querySelectorAll("text, tspan")];
+    const sizes = texts.map((one) => parseFloat(getComputedStyle(one).fontSize));
+    return Math.min(...sizes.filter((size) => size >= 8)) * scale;
+})"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_in_figures_is_legible_on_a_phone(kind: str, made: Callable[[str], str], page: Watched) -> None:
+    look = page.page
+    look.set_viewport_size(PHONE)
+    look.goto(made(kind))
+    heights = look.evaluate(TEXT_HEIGHTS)
+    assert len(heights) == look.locator("figure").count() > 0
+    assert min(heights) >= 9.9, heights
+    assert not page.scrolls_sideways()
+    drawing = look.locator(".drawing").first
+    drawing.focus()
+    look.keyboard.press("ArrowRight")
+    look.wait_for_function("document.querySelector('.drawing').scrollLeft > 0")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.figures import check_figures
 from tests.cli.small import tiertune
 from tests.nightly.two import night, slow_down, write_two
 from tiertune.tuner.nightly.history import History
@@ -33,7 +34,9 @@ def finished(results: Path, name: str) -> int:
         return int(store.execute("select count(*) from trial where status = 'ok'").fetchone()[0])
 
 
-def test_a_search_goes_on_where_its_budget_ended(suite: Path, tmp_path: Path) -> None:
+def test_a_search_goes_on_where_its_budget_ended(
+    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     suite.write_text("name: two\n" + ONE % ", trials: 30")
     results = tmp_path / "results"
     code, first = night(tmp_path, suite, "2026-11-01")
@@ -45,7 +48,9 @@ def test_a_search_goes_on_where_its_budget_ended(suite: Path, tmp_path: Path) ->
     assert [one["why"] for one in second["done"]] == ["round 1 is complete: two-tiered-r1"]
     assert finished(results, "two-tiered-r1") == 42
     # The same night again finds nothing left to do.
-    code, again = night(tmp_path, suite, "2026-11-02")
+    command = ("nightly", suite, "--date", "2026-11-02", "--results", results)
+    page = results / "nightly/two/2026-11-02/digest.html"
+    again = check_figures(command, page, tmp_path / "figures", monkeypatch)
     assert [one["why"] for one in again["done"]] == ["round 1 ended tonight"]
     assert again["figures"] == second["figures"]
     assert not (results / "two-tiered-r2").exists()

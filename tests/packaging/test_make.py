@@ -94,3 +94,28 @@ def test_set_up_redoes_only_what_a_change_asks_for(
         "command": "--editable .",
     }
     assert {name for name, command in commands.items() if command in script} == redone
+
+
+def test_no_package_index_is_said_and_leaves_nothing_that_looks_done(tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    for name in ("requirements", ".ci"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    (tmp_path / "engine").mkdir()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "PIP", "UV"))}
+    # Nobody listens at port 1.
+    nowhere = {
+        "PIP_INDEX_URL": "http://127.0.0.1:1/simple",
+        "PIP_RETRIES": "0",
+        "PIP_CONFIG_FILE": os.devnull,
+    }
+    stamp = ".venv/.installed-build-tools"
+    done = subprocess.run(
+        ["make", stamp], cwd=tmp_path, env={**kept, **nowhere}, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 2
+    said = "tiertune: packages could not be fetched"
+    assert said in done.stderr
+    assert not (tmp_path / stamp).exists()
+    row = said.removeprefix("tiertune: ")
+    assert f"| {row} |" in (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import math
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -18,6 +19,7 @@ from tests.report.journal_example import write_journal
 from tiertune.tuner.report.document import Report
 from tiertune.tuner.report.environment import Figure
 from tiertune.tuner.report.figure_files import write_figures
+from tiertune.tuner.report.figures import style
 from tiertune.tuner.report.files import write_report
 from tiertune.tuner.report.html import DRAWINGS, cell_names, figures_of, render_html
 
@@ -204,3 +206,12 @@ def test_figures_are_written_for_a_paper(tmp_path: Path) -> None:
             assert b"0 0.4039215686 0.6392156863" in data
     again = write_figures(tmp_path / "again", drawn)
     assert [path.read_bytes() for path in again] == [path.read_bytes() for path in paths]
+
+
+def test_a_drawing_says_how_wide_its_text_can_be_read() -> None:
+    with style.canvas(1.0) as (figure, (axes, *_)):
+        axes.set_title("small", fontsize=8.0)
+        svg = style.to_svg(figure, "one", "A drawing", "of nothing")
+    width = float(re.findall(r'viewBox="0 0 ([\d.]+) ', svg)[0])
+    assert f"--legible:{math.ceil(width * style.LEGIBLE_PX / 8.0)}px" in svg
+    assert "legible" not in style.standalone(svg)

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.figures import check_figures
 from tests.cli.small import tiertune, write_small
 from tests.configs.corpus import ROOT
 from tests.transfer.few import CONTEXTS, write_few
@@ -198,3 +199,11 @@ def test_the_commands_of_the_page_run(
         ran = tiertune(*arguments, env={"TIERTUNE_RESULTS": "results"})
         assert ran.exit_code == 0, f"{line}\n{ran.stderr}"
         assert max(map(len, ran.stdout.splitlines())) <= 80, line
+
+
+def test_figures_are_written_and_the_page_opened(
+    done: tuple[Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = done[0]
+    command = ("transfer", "few", *QUICK, "--results", folder / "results")
+    check_figures(command, folder / "results/few/transfer/report.html", tmp_path / "figures", monkeypatch)

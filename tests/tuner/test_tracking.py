@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import getpass
 import math
 import os
 import socket
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.tuner.toy import RUNTIME, SCENARIO, ToyBackend, table, toy_plan
+from tiertune.tuner import tracking
 from tiertune.tuner.events import Event, Note
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.loop import journal_path, tune
@@ -99,11 +101,28 @@ def test_a_campaign_is_a_parent_run_and_a_trial_a_child_run(results: Path) -> No
         assert float(knobs["decay"]) == row.trial.config["decay"]
 
 
+def test_a_file_of_this_machine_is_waited_for_longer_than_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = Mirror._connect
+
+    def slowly(mirror: Mirror) -> Any:
+        time.sleep(2.0)
+        return connect(mirror)
+
+    monkeypatch.setattr(Mirror, "_connect", slowly)
+    monkeypatch.setattr(tracking, "PATIENCE_S", 0.1)
+    assert mirrored(tmp_path, PLAN, ToyBackend()) == []
+    assert runs_of(tmp_path)
+
+
 def test_the_parent_has_the_verdict_and_the_validated_gain(results: Path) -> None:
     parent, _ = parent_and_children(runs_of(results))
     with Journal(journal_path(results, "toy"), writer=False) as journal:
         found = outcome(journal, CELL, RUNTIME, 0)
     assert parent.data.tags["verdict"] == found.verdict
+    assert parent.data.tags["mlflow.note.content"].startswith(f"{found.verdict}\n\n")
+    assert "Artifacts" in parent.data.tags["mlflow.note.content"]
     if found.effect is not None:
         assert parent.data.metrics["validated_speedup"] == found.effect.ratio
         assert parent.data.metrics["validated_low"] == found.effect.low
@@ -113,9 +132,22 @@ def test_runs_are_called_by_what_they_ran(results: Path) -> None:
     _, children = parent_and_children(runs_of(results))
     names = {run.data.tags["tiertune.key"]: run.info.run_name for run in children}
     called = f"toy-system · {SCENARIO.workload} · {SCENARIO.ratio}"
-    assert names[f"toy/{CELL}/search/2"] == f"{called} · search #002"
-    assert names[f"toy/{CELL}/validation/0"] == f"{called} · validation #000"
+    assert names[f"toy/{CELL}/search/2"] == f"search 002 · {called}"
+    assert names[f"toy/{CELL}/validation/0"] == f"validation 000 · {called}"
     assert len(set(names.values())) == len(children)
+
+
+def test_pages_show_what_was_searched_by_whom_and_no_prompts(results: Path) -> None:
+    from mlflow import MlflowClient
+
+    parent, children = parent_and_children(runs_of(results))
+    said = parent.data.params
+    assert (said["systems"], said["workloads"]) == ("toy-system", SCENARIO.workload)
+    assert (said["machines"], said["ratios"]) == (SCENARIO.machine, SCENARIO.ratio)
+    assert {run.data.tags["mlflow.user"] for run in [parent, *children]} == {getpass.getuser()}
+    experiment = MlflowClient(tracking_uri=tracking_uri(results)).get_experiment_by_name("tiertune")
+    assert experiment is not None
+    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
 
 
 def test_the_parent_follows_the_best_so_far(results: Path) -> None:
@@ -154,12 +186,18 @@ def test_trap_9_runs_are_in_sqlite_and_nowhere_else(
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
-    report = tmp_path / "report.html"
+    report, config = tmp_path / "report.html", results / "toy/tuned/toy.yaml"
     report.write_text("<html></html>")
-    with Journal(journal_path(results, "toy")) as journal:
-        assert attach_files(journal, PLAN, results, [report]) is None
+    config.parent.mkdir()
+    config.write_text("k: 1\n")
+    with Journal(journal_path(results, "toy"), writer=False) as journal:
+        assert attach_files(journal, PLAN, results, [report, config]) is None
     assert list(here.iterdir()) == []
-    assert [path.name for path in (results / "mlflow-artifacts").rglob("*.html")] == ["report.html"]
+    (kept,) = (results / "mlflow-artifacts").glob("*/artifacts")
+    assert {str(path.relative_to(kept)) for path in kept.rglob("*") if path.is_file()} == {
+        "report.html",
+        "tuned/toy.yaml",
+    }
 
 
 def test_sending_everything_again_changes_nothing(results: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -23,6 +24,13 @@ SYSTEMS = ("hemem",)
 RATIO = "1:8"
 TRIALS = 60
 """What a workload is tuned with where nothing else was said."""
+OPTIONS_OF_KEYS = {
+    r"scenarios\[0\]\.workload": "--workload",
+    r"scenarios\[0\]\.machine": "--machine",
+    r"scenarios\[0\]\.ratio": "--ratio",
+    r"systems\[\d+\]\.(system|space)": "--system",
+}
+"""Where keys of the campaign that is made for a workload come from."""
 
 
 @dataclass(frozen=True)
@@ -245,7 +253,7 @@ def campaign_of(
 
     import yaml
 
-    from tiertune.files import find
+    from tiertune.files import InputError, find
     from tiertune.workloads.definition import load_workload
 
     def lasting(folder: str, given: str) -> str:
@@ -268,7 +276,22 @@ def campaign_of(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "campaign.yaml")
         path.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), encoding="utf-8")
-        yield path
+        try:
+            yield path
+        except InputError as error:
+            raise InputError(*(_as_option(one, path) for one in error.sentences)) from None
+
+
+def _as_option(sentence: str, path: Path) -> str:
+    """A sentence about a file that nobody wrote, by the option that the mistake stands in."""
+    place = re.match(rf"{re.escape(str(path))}:\d+: ", sentence)
+    if place is None:
+        return sentence
+    told = sentence[place.end() :]
+    for key, option in OPTIONS_OF_KEYS.items():
+        if found := re.match(key, told):
+            return f"{option}{told[found.end() :]}"
+    return f"this campaign: {told}"
 
 
 def is_complete(folder: Path, document: dict[str, Any]) -> bool:
@@ -297,6 +320,20 @@ def mirror_of(
     if not tracking.mlflow:
         return nullcontext
     return lambda journal: Mirror(journal, plan, results, tracking.uri, tracking.experiment, listener)
+
+
+def attach_report(campaign: Campaign, plan: CampaignPlan, results: Path, files: Sequence[Path]) -> str | None:
+    """Puts what a campaign left on its MLflow run; a sentence on what went wrong, None where nothing did."""
+    from tiertune.tuner.journal import Journal
+    from tiertune.tuner.tracking import attach_files
+
+    tracking = campaign.tracking
+    if not tracking.mlflow:
+        return None
+    with Journal(results / plan.name / "journal.sqlite", writer=False) as journal:
+        if journal.unsent():
+            return None  # the mirror said so already, and whoever resumes sends these, too
+        return attach_files(journal, plan, results, files, tracking.uri, tracking.experiment)
 
 
 def keep_campaign(campaign: Campaign, plan: CampaignPlan, results: Path, lag: int) -> None:

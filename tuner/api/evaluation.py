@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tiertune.workloads.definition import Workload
 
 MAX_SEEDS = 10_000
+AT_A_TIME = 2
+"""Seeds that run beside each other."""
 MAX_SEED = 2**53 - 1
 """JSON readers without 64-bit integers keep it exact."""
 
@@ -139,6 +141,7 @@ def evaluate(
     from tiertune.files import InputError
     from tiertune.machines.definition import load_machine
     from tiertune.tuner.campaign import fit_mistake
+    from tiertune.tuner.memory_need import check_memory
     from tiertune.units import fast_tier_bytes
     from tiertune.workloads.definition import load_workload
     from tiertune.workloads.profile import profile_for
@@ -155,6 +158,7 @@ def evaluate(
     misfit = fit_mistake(int(described["footprint_bytes"]), ratio, page_bytes, model)
     if misfit:
         raise InputError(f"--ratio: {misfit}")
+    check_memory(int(described["footprint_bytes"]), page_bytes, min(AT_A_TIME, len(numbers)))
     request = {
         "machine": model.document(),
         "system": system,
@@ -166,7 +170,7 @@ def evaluate(
         "timeline_points": timeline_points,
         "contention": [],
     }
-    measured = engine.run_many(profile, [{**request, "seed": seed} for seed in numbers], threads=2)
+    measured = engine.run_many(profile, [{**request, "seed": seed} for seed in numbers], threads=AT_A_TIME)
     document = {
         "system": system,
         "config": dict(resolved),

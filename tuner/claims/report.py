@@ -78,10 +78,7 @@ def render_html(
     claims: Claims, judged: Sequence[Judged], groups: Mapping[str, Sequence[Group]], commands: Sequence[str]
 ) -> str:
     """The report as HTML; `groups` are the measured ones by id of the claim, `commands` make them again."""
-    entries = [
-        Entry(entry, _figure(entry.claim, groups.get(entry.claim.id, ()), f"claim-{number}"))
-        for number, entry in enumerate(judged, start=1)
-    ]
+    entries = _entries(judged, groups)
     template = report_environment().get_template("claims.html.j2")
     return template.render(
         claims=claims,
@@ -92,6 +89,18 @@ def render_html(
         not_measured=[*(f"{e.claim.id}: {e.reason}" for e in judged if e.reason and _unchecked(e)), *LIMITS],
         reproduce=commands,
     )
+
+
+def figures_of(judged: Sequence[Judged], groups: Mapping[str, Sequence[Group]]) -> list[Figure]:
+    """All figures of the report."""
+    return [entry.figure for entry in _entries(judged, groups) if entry.figure is not None]
+
+
+def _entries(judged: Sequence[Judged], groups: Mapping[str, Sequence[Group]]) -> list[Entry]:
+    return [
+        Entry(entry, _figure(entry.claim, groups.get(entry.claim.id, ()), f"claim-{number}"))
+        for number, entry in enumerate(judged, start=1)
+    ]
 
 
 def verdict_of(judged: Sequence[Judged]) -> str:

@@ -37,8 +37,8 @@ FIRST_STEPS = """\
 tiertune finds, checks and compares the best settings of memory-tiering systems.
 
 First steps:
-  tiertune demo                 tune HeMem for a real graph computation, under 3 minutes
-  tiertune list systems         what can be tuned; also workloads, machines, campaigns
+  tiertune demo                 tune HeMem for a graph computation, in 3 minutes
+  tiertune list systems         what can be tuned; also workloads, machines
   tiertune run hemem -w WORKLOAD -m MACHINE
                                 one evaluation, with defaults or your own knobs
   tiertune sweep all-systems    a table of every system on three workloads

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tiertune.tuner.api.campaigns import MACHINE, RATIO, SYSTEMS, TRIALS
-from tiertune.tuner.cli.failures import guarded, was_interrupted
-from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
+from tiertune.tuner.cli.failures import guarded, say, was_interrupted
+from tiertune.tuner.cli.options import RESULTS, DryRun, Json, PolicyFiles, Results
 from tiertune.tuner.cli.places import ELSEWHERE, Places, live_plan, places_of, running
 from tiertune.tuner.cli.then_host import live_campaign, tell_prediction
 
@@ -130,6 +132,7 @@ def tune(
     by_kernel: ByKernel = None,
     container: Container = None,
     then_host: ThenHost = None,
+    policy_file: PolicyFiles = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -146,40 +149,41 @@ def tune(
       tiertune tune campaigns/rack.yaml --hosts inventory.yml
       tiertune tune campaigns/rack.yaml --here 0,2 --then-host 20
       tiertune tune campaigns/rack.yaml --container 0,2
+      tiertune tune -w gups --system greedy --policy-file greedy/greedy.py
     """
-    from tiertune.files import InputError
-    from tiertune.tuner.api.campaigns import campaign_of, one_of
+    import tempfile
 
+    from tiertune.files import InputError
+    from tiertune.tuner.api.campaigns import SYSTEMS, campaign_of, one_of, space_of
+    from tiertune.tuner.cli.policies import refuse_elsewhere, register_policies
+
+    places_given = {"--scheduler": scheduler, "--hosts": hosts, "--here": here, "--container": container}
+    refuse_elsewhere(policy_file, places_given)
+    register_policies(policy_file)
     said = {"--machine": machine, "--system": system or None, "--ratio": ratio, "--trials": trials}
     one_of(campaign, workload, **said)
     places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [], container)
     if then_host is not None and places.live is None:
         raise InputError("--then-host needs --here, --hosts or --container, which say where live trials run")
-    if workload is not None:
-        with campaign_of(workload, machine, system, ratio, trials) as made:
-            source = str(made)
-            _tune(
-                source,
-                results,
-                name,
-                places,
-                extend=extend,
-                dry_run=dry_run,
-                as_json=as_json,
-                then_host=then_host,
-            )
-        return
-    assert campaign is not None
-    _tune(
-        campaign,
-        results,
-        name,
-        places,
-        extend=extend,
-        dry_run=dry_run,
-        as_json=as_json,
-        then_host=then_host,
-    )
+    with ExitStack() as stack:
+        if workload is not None:
+            # Spaces of policies in Python are kept with the results, but not for a plan.
+            kept = Path(stack.enter_context(tempfile.TemporaryDirectory())) if dry_run else results
+            spaces = {one: space_of(one, kept) for one in system or SYSTEMS}
+            made = campaign_of(workload, machine, system, ratio, trials, spaces)
+            campaign = str(stack.enter_context(made))
+        assert campaign is not None
+        _tune(
+            campaign,
+            results,
+            name,
+            places,
+            extend=extend,
+            dry_run=dry_run,
+            as_json=as_json,
+            then_host=then_host,
+            policies=policy_file,
+        )
 
 
 @guarded
@@ -193,6 +197,7 @@ def resume(
     here: Here = None,
     by_kernel: ByKernel = None,
     container: Container = None,
+    policy_file: PolicyFiles = None,
     as_json: Json = False,
 ) -> None:
     """Go on with a campaign that was stopped or killed.
@@ -204,12 +209,25 @@ def resume(
       tiertune resume demo
     """
     from tiertune.tuner.api.results import campaign_folder
+    from tiertune.tuner.cli.policies import refuse_elsewhere, register_policies
 
+    places_given = {"--scheduler": scheduler, "--hosts": hosts, "--here": here, "--container": container}
+    refuse_elsewhere(policy_file, places_given)
+    register_policies(policy_file)
     folder = campaign_folder(campaign, results)
     stored = folder / "campaign.yaml"
     source = str(stored) if stored.is_file() and not extend else campaign
     places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [], container)
-    _tune(source, results, folder.name, places, extend=extend, dry_run=False, as_json=as_json)
+    _tune(
+        source,
+        results,
+        folder.name,
+        places,
+        extend=extend,
+        dry_run=False,
+        as_json=as_json,
+        policies=policy_file,
+    )
 
 
 def _tune(
@@ -222,9 +240,11 @@ def _tune(
     dry_run: bool,
     as_json: bool,
     then_host: int | None = None,
+    policies: Sequence[Path] | None = None,
 ) -> None:
     from tiertune.tuner.api.campaigns import check_name
     from tiertune.tuner.campaign import load_campaign
+    from tiertune.tuner.cli.policies import words
     from tiertune.tuner.plan import plan_of
 
     campaign = load_campaign(source)
@@ -250,10 +270,11 @@ def _tune(
             if not was_interrupted(error):
                 raise
             where = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
+            where += words(policies)
             raise KeyboardInterrupt(
                 f"stopped; nothing that was finished is lost: `tiertune resume {plan.name}{where}` goes on"
             ) from None
-        _conclude(plan, results, as_json)
+        _conclude(campaign, plan, results, as_json)
     if then_host is not None:
         tell_prediction(runs[0][1].name, runs[1][1].name, results, quiet=as_json)
 
@@ -292,12 +313,15 @@ def tuned_campaign(source: str, results: Path) -> str:
     return tuned(source, results, lambda campaign, plan: run_campaign(campaign, plan, results, extend=False))
 
 
-def _conclude(plan: CampaignPlan, results: Path, as_json: bool) -> None:
+def _conclude(campaign: Campaign, plan: CampaignPlan, results: Path, as_json: bool) -> None:
+    from tiertune.tuner.api.campaigns import attach_report
     from tiertune.tuner.cli.output import console
     from tiertune.tuner.cli.results import print_verdict
     from tiertune.tuner.report.files import write_report
 
     made, paths = write_report(results / plan.name)
+    if failure := attach_report(campaign, plan, results, paths):
+        say(failure)
     if as_json:
         document = made.model_dump(mode="json", include={"campaign", "verdict", "complete"})
         keep = {"id", "system", "workload", "machine", "ratio", "verdict", "outcome", "effect", "statuses"}

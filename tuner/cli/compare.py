@@ -10,7 +10,7 @@ import typer
 
 from tiertune.tuner.cli.campaign import Extend, Name, Scheduler, run_campaign
 from tiertune.tuner.cli.failures import BAD_INPUT, guarded, say, was_interrupted
-from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
+from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, Results
 from tiertune.tuner.cli.places import Places
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ def compare(
     name: Name = None,
     extend: Extend = False,
     scheduler: Scheduler = None,
+    figures: Figures = None,
+    open_page: OpenPage = False,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -38,6 +40,7 @@ def compare(
     Examples:
       tiertune compare compare-small --dry-run
       tiertune compare campaigns/compare.yaml --results /tmp/results
+      tiertune compare compare-small --open --figures paper/figures
     """
     from tiertune.tuner.api.campaigns import check_name
     from tiertune.tuner.api.comparing import check_comparison
@@ -60,7 +63,7 @@ def compare(
         where = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
         again = f"tiertune compare {shlex.quote(campaign)}{where}" + (f" --name {name}" if name else "")
         raise KeyboardInterrupt(f"stopped; nothing that was finished is lost: `{again}` goes on") from None
-    _conclude(loaded, plan, results, as_json)
+    _conclude(loaded, plan, results, figures, as_json, open_page)
 
 
 def _print_plan(campaign: Campaign, plan: CampaignPlan, results: Path, as_json: bool) -> None:
@@ -86,22 +89,32 @@ def _references(campaign: Campaign, plan: CampaignPlan, results: Path, extend: b
         references(campaign, plan, results, watcher, extend)
 
 
-def _conclude(campaign: Campaign, plan: CampaignPlan, results: Path, as_json: bool) -> None:
+def _conclude(
+    campaign: Campaign,
+    plan: CampaignPlan,
+    results: Path,
+    figures: Path | None,
+    as_json: bool,
+    open_page: bool,
+) -> None:
     from tiertune.tuner.api.comparing import analysed
-    from tiertune.tuner.cli.output import print_json
-    from tiertune.tuner.comparison.page import document
+    from tiertune.tuner.cli.output import figure_files, print_json, show
+    from tiertune.tuner.comparison.page import document, figures_of
 
     found, paths = analysed(campaign, plan, results)
+    drawn = figure_files(figures, lambda: figures_of(found))
     if as_json:
-        print_json({**document(found), "files": [str(path) for path in paths]})
+        print_json({**document(found), "files": [str(path) for path in [*paths, *drawn]]})
     else:
-        _print(found, paths)
+        _print(found, paths, drawn)
+    if open_page:
+        show(paths[0])
     if found.void:
         say(f"{found.verdict}: {'; '.join(found.void)}")
         raise typer.Exit(BAD_INPUT)
 
 
-def _print(found: Comparison, paths: list[Path]) -> None:
+def _print(found: Comparison, paths: list[Path], drawn: list[Path]) -> None:
     from tiertune.tuner.cli.output import console, print_table
     from tiertune.tuner.comparison.page import ratio
 
@@ -130,3 +143,5 @@ def _print(found: Comparison, paths: list[Path]) -> None:
     out.print(f"A against A: {aa.alarms} false alarms in {aa.tests} tests", markup=False)
     out.print(f"page     {paths[0]}", markup=False, soft_wrap=True)
     out.print(f"data     {paths[1]}, and CSV beside it", markup=False, soft_wrap=True)
+    for path in drawn:
+        out.print(f"figure   {path}", markup=False, soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiertune.tuner.cli.failures import guarded
-from tiertune.tuner.cli.options import RESULTS, Json, MachineName, Results, Threads
+from tiertune.tuner.cli.options import RESULTS, Json, MachineName, PolicyFiles, Results, Threads
 
 if TYPE_CHECKING:
     from tiertune.engine import MetricInfo
@@ -42,6 +42,7 @@ def run(
     mode: Annotated[
         Mode, typer.Option(help="fast, or reference: every access, for small workloads.")
     ] = Mode.FAST,
+    policy_file: PolicyFiles = None,
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
@@ -52,13 +53,16 @@ def run(
       tiertune run hemem -w bc-kron -m skx-numa
       tiertune run hemem -w gups -m skx-numa -k read_hot_threshold=2 --seeds 1-5
       tiertune run notier -w bc-kron -m skx-numa --ratio 1:4 --json
+      tiertune run greedy -w gups -m skx-numa --policy-file greedy/greedy.py
     """
     from tiertune import engine
     from tiertune.adapters.registry import adapter_for
     from tiertune.tuner.api.evaluation import evaluate, parse_seeds
     from tiertune.tuner.cli.configs import read_config
     from tiertune.tuner.cli.failures import say
+    from tiertune.tuner.cli.policies import register_policies
 
+    register_policies(policy_file)
     adapter = adapter_for(system)
     document, _ = evaluate(
         adapter, read_config(adapter, config, knob or []), workload, machine, ratio, page_size, threads,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from tiertune.tuner.api.limits import GRID, JOBS, KEEP_PCT, POINTS, SEEDS, SLICES
 from tiertune.tuner.cli.failures import guarded, was_interrupted
-from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
+from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, PolicyFiles, Results
 
 if TYPE_CHECKING:
     from tiertune.tuner.explanation.study import Settings
@@ -52,6 +53,9 @@ def explain(
         typer.Option(min=JOBS.least, max=JOBS.most, help="Runs at a time; one for each core by default."),
     ] = None,
     results: Results = RESULTS,
+    figures: Figures = None,
+    open_page: OpenPage = False,
+    policy_file: PolicyFiles = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -65,11 +69,14 @@ def explain(
     Examples:
       tiertune explain demo
       tiertune explain demo --keep 90 --write few-changes.yaml
+      tiertune explain demo --open --figures paper/figures
     """
     from tiertune.files import InputError
     from tiertune.tuner.cli.campaign import tuned_campaign
+    from tiertune.tuner.cli.policies import register_policies
     from tiertune.tuner.explanation.study import Settings
 
+    register_policies(policy_file)
     if write is not None and write.suffix not in (".yaml", ".yml"):
         raise InputError(f"--write {write}: a config is YAML; write {write.with_suffix('.yaml')}")
     if dry_run:
@@ -83,7 +90,7 @@ def explain(
         if not was_interrupted(error):
             raise
         raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
-    _conclude(document, results, write, as_json)
+    _conclude(document, results, write, figures, as_json, open_page)
 
 
 def _measure(
@@ -131,11 +138,17 @@ def _print_plan(source: str, results: Path, as_json: bool) -> None:
     print_table(["no.", "cell", "knobs", "state"], rows, ["no.", "knobs"])
 
 
-def _conclude(document: dict[str, Any], results: Path, write: Path | None, as_json: bool) -> None:
+def _conclude(
+    document: dict[str, Any],
+    results: Path,
+    write: Path | None,
+    figures: Path | None,
+    as_json: bool,
+    open_page: bool,
+) -> None:
     from tiertune.files import InputError
-    from tiertune.tuner.cli.output import console, print_json, print_table
-    from tiertune.tuner.explanation.picture import step_name
-    from tiertune.tuner.explanation.report import config_text, folder_of, write_files
+    from tiertune.tuner.cli.output import figure_files, print_json, show
+    from tiertune.tuner.explanation.report import config_text, figures_of, folder_of, write_files
     from tiertune.tuner.report.files import write_whole
 
     paths = write_files(folder_of(results, document["campaign"]), document)
@@ -148,9 +161,19 @@ def _conclude(document: dict[str, Any], results: Path, write: Path | None, as_js
         except OSError as error:
             raise InputError(f"--write {write}: {error.strerror}") from error
         paths.append(write)
+    drawn = figure_files(figures, lambda: figures_of(document))
     if as_json:
-        print_json({**document, "files": [str(path) for path in paths]})
-        return
+        print_json({**document, "files": [str(path) for path in [*paths, *drawn]]})
+    else:
+        _print(document, [paths[0], *([] if write is None else [write]), *drawn])
+    if open_page:
+        show(paths[0])
+
+
+def _print(document: dict[str, Any], paths: Sequence[Path]) -> None:
+    from tiertune.tuner.cli.output import console, print_table
+    from tiertune.tuner.explanation.picture import step_name
+
     out = console()
     for cell in document["cells"]:
         if len(document["cells"]) > 1:
@@ -163,7 +186,7 @@ def _conclude(document: dict[str, Any], results: Path, write: Path | None, as_js
         out.print(f"around: {cell['around']}", markup=False)
         out.print()
     out.print(document["verdict"], markup=False)
-    for path in paths[:1] if write is None else (paths[0], write):
+    for path in paths:
         out.print(str(path), markup=False, soft_wrap=True)
 
 

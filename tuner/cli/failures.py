@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ParamSpec
 
@@ -54,7 +54,7 @@ def guarded(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
             if os.environ.get("TIERTUNE_DEBUG") == "1":
                 traceback.print_exc()
             code = exit_code(error)
-            say(sentence(error) if code != BUG else _bug(error))
+            say(sentence(error) + _elsewhere(error, kwargs) if code != BUG else _bug(error))
             raise typer.Exit(code) from None
 
     return run
@@ -76,6 +76,8 @@ def exit_code(error: Exception) -> int:
     from tiertune.files import InputError
     from tiertune.tuner.backend import BackendLost, ConfigRejected, HostUnfit
 
+    if isinstance(error, MemoryError):
+        return UNFIT_HOST
     if _engine_missing(error) or isinstance(error, (Unfit, HostUnfit, BackendLost)) or _sampler_unfit(error):
         return UNFIT_HOST
     if isinstance(error, (InputError, ConfigRejected, AdapterError)) or _engine_error(error):
@@ -87,9 +89,24 @@ def exit_code(error: Exception) -> int:
 
 def sentence(error: Exception) -> str:
     """What is wrong, in words."""
+    if isinstance(error, MemoryError):
+        from tiertune.tuner.memory_need import SMALLER
+
+        return f"memory ran out; {SMALLER}; `tiertune doctor` says how much is free"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or str(error)).lower()}"
     return str(error)
+
+
+def _elsewhere(error: Exception, options: Mapping[str, object]) -> str:
+    """Where else results could go, when it is their folder that nothing can be written to."""
+    results = options.get("results")
+    if not isinstance(error, OSError) or error.filename is None or not isinstance(results, Path):
+        return ""
+    refused = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+    if not refused or not Path(str(error.filename)).resolve().is_relative_to(results.resolve()):
+        return ""
+    return "; --results or TIERTUNE_RESULTS names another folder"
 
 
 def say(text: str) -> None:

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from tiertune.tuner.cli.campaign import ByKernel, Here, Hosts, MixedHosts, Scheduler
 from tiertune.tuner.cli.failures import BUG, INCOMPLETE, REGRESSION, guarded, say, was_interrupted
-from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
+from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, Results
 from tiertune.tuner.cli.places import Places, live_plan, nodes_here, places_of, running
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def run_night(
     mixed_hosts: MixedHosts = False,
     here: Here = None,
     by_kernel: ByKernel = None,
+    figures: Figures = None,
+    open_page: OpenPage = False,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -89,10 +91,13 @@ def run_night(
     Examples:
       tiertune nightly suites/nightly.yaml
       tiertune nightly nightly --dry-run
+      tiertune nightly nightly --open --figures paper/figures
     """
     from datetime import datetime
 
+    from tiertune.tuner.cli.output import figure_files, show
     from tiertune.tuner.nightly.lock import Busy, NightLock
+    from tiertune.tuner.nightly.page import figures_of
     from tiertune.tuner.nightly.schedule import night_of
     from tiertune.tuner.nightly.suite import load_suite
 
@@ -112,7 +117,10 @@ def run_night(
         raise typer.Exit(INCOMPLETE) from None
     with lock:
         digest, paths, bugs, notes = _run(loaded, results, night, lock, places, limited=not any_time)
-    _print_digest(digest, paths, notes, as_json)
+    drawn = figure_files(figures, lambda: figures_of(digest))
+    _print_digest(digest, paths, drawn, notes, as_json)
+    if open_page:
+        show(paths[0])
     for bug in bugs:
         say(f"a bug of ours, sorry; its traceback is in {paths[0].parent / 'night.log'}: {bug}")
     codes = {"regression": REGRESSION, "incomplete": INCOMPLETE, "fine": 0}
@@ -535,14 +543,16 @@ def _print_plan(described: dict[str, Any], as_json: bool) -> None:
         line(f"  {file}")
 
 
-def _print_digest(digest: Digest, paths: list[Path], notes: list[str], as_json: bool) -> None:
+def _print_digest(
+    digest: Digest, paths: list[Path], drawn: list[Path], notes: list[str], as_json: bool
+) -> None:
     from tiertune.tuner.cli.output import console, print_json
     from tiertune.tuner.nightly.digest import document
 
     for note in notes:
         say(note)
     if as_json:
-        print_json({**document(digest), "files": [str(path) for path in paths]})
+        print_json({**document(digest), "files": [str(path) for path in [*paths, *drawn]]})
         return
     out = console()
     out.print(f"{digest.suite}, night of {digest.night}: {digest.verdict}", markup=False)
@@ -554,6 +564,8 @@ def _print_digest(digest: Digest, paths: list[Path], notes: list[str], as_json: 
         out.print(f"not measured: {told.campaign}: {told.what}: {told.why}", markup=False)
     out.print(f"digest   {paths[0]}", markup=False, soft_wrap=True)
     out.print(f"log      {paths[0].parent / 'night.log'}", markup=False, soft_wrap=True)
+    for path in drawn:
+        out.print(f"figure   {path}", markup=False, soft_wrap=True)
 
 
 def _home(results: Path) -> Path:

@@ -23,6 +23,15 @@ Figures = Annotated[
     Path | None,
     typer.Option("--figures", metavar="FOLDER", help="Also write each figure as SVG, PDF and CSV."),
 ]
+PolicyFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--policy-file",
+        metavar="FILE.py",
+        help="Python file whose policies are systems of this command, as in `new-policy`; it is executed."
+        " May be repeated.",
+    ),
+]
 OpenPage = Annotated[bool, typer.Option("--open", help="Show the page in a browser.")]
 
 RESULTS = Path("results")

@@ -6,13 +6,15 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.console import Console
+
+    from tiertune.tuner.report.environment import Figure
 
 WIDTH = 80
 
@@ -30,6 +32,13 @@ def print_json(document: Any) -> None:
     """`document` as indented JSON on standard output; key order is kept."""
     json.dump(document, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
     sys.stdout.write("\n")
+
+
+def figure_files(folder: Path | None, draw: Callable[[], Iterable[Figure]]) -> list[Path]:
+    """What --figures asks for: each figure that `draw` makes as files in `folder`; nothing without one."""
+    from tiertune.tuner.report.figure_files import write_figures
+
+    return [] if folder is None else write_figures(folder, draw)
 
 
 def show(page: Path) -> None:

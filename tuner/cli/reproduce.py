@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiertune.tuner.cli.failures import guarded, was_interrupted
-from tiertune.tuner.cli.options import RESULTS, Json, Results
+from tiertune.tuner.cli.options import RESULTS, Figures, Json, OpenPage, Results
 
 if TYPE_CHECKING:
     from tiertune.tuner.claims.definition import Claim
@@ -40,6 +40,8 @@ def reproduce(
         int | None, typer.Option(min=1, max=256, help="Runs at a time; one for each core by default.")
     ] = None,
     results: Results = RESULTS,
+    figures: Figures = None,
+    open_page: OpenPage = False,
     as_json: Json = False,
 ) -> None:
     """Run published results again and say which come out.
@@ -51,7 +53,7 @@ def reproduce(
     \b
     Examples:
       tiertune reproduce --id SA-02
-      tiertune reproduce --paper soar-alto
+      tiertune reproduce --paper soar-alto --open --figures paper/figures
       tiertune reproduce --json
     """
     import json
@@ -60,9 +62,9 @@ def reproduce(
     from tiertune.files import InputError
     from tiertune.nearest import nearest
     from tiertune.tuner.claims.definition import load_claims
-    from tiertune.tuner.claims.report import render_html, render_markdown, score
+    from tiertune.tuner.claims.report import figures_of, render_html, render_markdown, score
     from tiertune.tuner.claims.verdict import Judged, Verdict, judge
-    from tiertune.tuner.cli.output import console, print_json
+    from tiertune.tuner.cli.output import console, figure_files, print_json, show
     from tiertune.tuner.report.files import write_whole
     from tiertune.tuner.sweep.matrix import rows_of
     from tiertune.tuner.sweep.measured import groups_of, measured_rows
@@ -116,26 +118,30 @@ def reproduce(
     # What is about some of the claims goes beside what is about all of them, not in its place.
     name = "-".join([loaded.name, *(str(part).lower() for part in (paper, claim_id) if part)])
     commands = _commands(claims, paper, claim_id)
-    paths = {
+    page = results / "claims" / f"{name}.html"
+    texts = {
         results / "claims" / f"{name}.json": json.dumps(document, indent=2, ensure_ascii=False) + "\n",
         results / "claims" / f"{name}.md": render_markdown(loaded, judged),
-        results / "claims" / f"{name}.html": render_html(loaded, judged, groups, commands),
+        page: render_html(loaded, judged, groups, commands),
     }
-    for path, text in paths.items():
+    for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text)
+    paths = [*texts, *figure_files(figures, lambda: figures_of(judged, groups))]
     if perturb:
         perturbed = _perturbed(judged, plans, sweeps, results, jobs, fresh)
         document["perturbed"] = perturbed
         path = results / "claims" / f"{name}-perturbed.json"
         write_whole(path, json.dumps(perturbed, indent=2, ensure_ascii=False) + "\n")
-        paths[path] = ""
+        paths.append(path)
     if as_json:
-        print_json(document)
+        print_json({**document, "files": [str(path) for path in paths]})
     else:
-        _print(judged, list(paths))
+        _print(judged, paths)
         if perturb:
             _print_perturbed(perturbed)
+    if open_page:
+        show(page)
 
 
 def _commands(claims: str, paper: str | None, claim_id: str | None) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiertune.tuner.cli.failures import guarded
-from tiertune.tuner.cli.options import RESULTS, Figures, Json, OpenPage, Results
+from tiertune.tuner.cli.options import RESULTS, Figures, Json, OpenPage, PolicyFiles, Results
 
 if TYPE_CHECKING:
     from tiertune.tuner.report.document import Report
@@ -20,6 +20,7 @@ def report(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the report as Markdown.")] = False,
     figures: Figures = None,
     open_page: OpenPage = False,
+    policy_file: PolicyFiles = None,
     as_json: Json = False,
 ) -> None:
     """Write the report of a campaign from its journal.
@@ -34,21 +35,19 @@ def report(
       tiertune report demo --json
     """
     import sys
+    from itertools import chain
 
     from tiertune.tuner.api.results import campaign_folder
-    from tiertune.tuner.cli.output import console, show
+    from tiertune.tuner.cli.output import console, figure_files, show
+    from tiertune.tuner.cli.policies import register_policies
     from tiertune.tuner.report.files import write_report
+    from tiertune.tuner.report.html import figures_of
     from tiertune.tuner.report.text import render_json, render_markdown
 
+    register_policies(policy_file)
     made, paths = write_report(campaign_folder(campaign, results))
     page = paths[0]
-    if figures is not None:
-        from itertools import chain
-
-        from tiertune.tuner.report.figure_files import write_figures
-        from tiertune.tuner.report.html import figures_of
-
-        paths += write_figures(figures, lambda: chain.from_iterable(figures_of(made).values()))
+    paths += figure_files(figures, lambda: chain.from_iterable(figures_of(made).values()))
     if as_json:
         sys.stdout.write(render_json(made))
     elif markdown:

@@ -62,8 +62,7 @@ def sensitivity(
 
     from tiertune.files import InputError
     from tiertune.tuner.api.sweeping import reproduction
-    from tiertune.tuner.cli.output import console, print_json, show
-    from tiertune.tuner.report.figure_files import write_figures
+    from tiertune.tuner.cli.output import console, figure_files, print_json, show
     from tiertune.tuner.sensitivity.conclusion import read_conclusion, scenes_of
     from tiertune.tuner.sensitivity.page import document_of, figures_of
     from tiertune.tuner.sensitivity.parameters import PARAMETERS, samples_of
@@ -112,8 +111,7 @@ def sensitivity(
     document = document_of(source, conclusion, parameters, samples, studies, again)
     paths = _write(source, document, results)
     page = paths[0]
-    if figures is not None:
-        paths += write_figures(figures, lambda: figures_of(document))
+    paths += figure_files(figures, lambda: figures_of(document))
     if as_json:
         print_json({**document, "files": [str(path) for path in paths]})
     else:

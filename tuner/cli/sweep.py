@@ -110,8 +110,7 @@ def _measure(
     import os
 
     from tiertune.tuner.api.sweeping import measured, reproduction
-    from tiertune.tuner.cli.output import console, print_json, show
-    from tiertune.tuner.report.figure_files import write_figures
+    from tiertune.tuner.cli.output import console, figure_files, print_json, show
     from tiertune.tuner.sweep.page import figures_of
     from tiertune.tuner.sweep.progress import watching
     from tiertune.tuner.trial import Status
@@ -138,8 +137,7 @@ def _measure(
             f"stopped; what is measured is kept, the same command{again} goes on"
         ) from None
     page = paths[0]
-    if figures is not None:
-        paths += write_figures(figures, lambda: figures_of(loaded, rows))
+    paths += figure_files(figures, lambda: figures_of(loaded, rows))
     if as_json:
         print_json({**document, "files": [str(path) for path in paths]})
     else:

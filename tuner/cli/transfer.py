@@ -10,7 +10,7 @@ import typer
 
 from tiertune.tuner.api.limits import CANDIDATES, JOBS, LEAST_PCT, PORTFOLIO, SEEDS
 from tiertune.tuner.cli.failures import guarded, was_interrupted
-from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
+from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, Results
 
 if TYPE_CHECKING:
     from tiertune.tuner.api.transferring import Walk
@@ -55,6 +55,8 @@ def transfer(
         typer.Option(min=JOBS.least, max=JOBS.most, help="Runs at a time; one for each core by default."),
     ] = None,
     results: Results = RESULTS,
+    figures: Figures = None,
+    open_page: OpenPage = False,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -68,6 +70,7 @@ def transfer(
     Examples:
       tiertune transfer transfer
       tiertune transfer transfer --along ratio --from 2:1 --to 1:16
+      tiertune transfer transfer --open --figures paper/figures
     """
     from tiertune.tuner.api.transferring import settings_of, walk_of
     from tiertune.tuner.cli.campaign import tuned_campaign
@@ -84,7 +87,7 @@ def transfer(
         if not was_interrupted(error):
             raise
         raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
-    _conclude(document, names, results, as_json)
+    _conclude(document, names, results, figures, as_json, open_page)
 
 
 def _measure(
@@ -128,17 +131,33 @@ def _print_plan(campaigns: Sequence[str], results: Path, as_json: bool) -> None:
     console().print(f"{len(rows)} contexts, {len(rows) * (len(rows) - 1)} transfers at most", markup=False)
 
 
-def _conclude(document: dict[str, Any], names: Sequence[str], results: Path, as_json: bool) -> None:
-    from tiertune.tuner.cli.output import console, print_json, print_table
-    from tiertune.tuner.transfer.report import folder_of, write_files
+def _conclude(
+    document: dict[str, Any],
+    names: Sequence[str],
+    results: Path,
+    figures: Path | None,
+    as_json: bool,
+    open_page: bool,
+) -> None:
+    from tiertune.tuner.cli.output import figure_files, print_json, show
+    from tiertune.tuner.transfer.report import figures_of, folder_of, write_files
 
     folder = folder_of(results, names)
     if document["along"]:
         folder = folder / f"along-{document['along'][0]['axis']}"
     paths = write_files(folder, document)
+    drawn = figure_files(figures, lambda: figures_of(document))
     if as_json:
-        print_json({**document, "files": [str(path) for path in paths]})
-        return
+        print_json({**document, "files": [str(path) for path in [*paths, *drawn]]})
+    else:
+        _print(document, [*paths[:2], *drawn])
+    if open_page:
+        show(paths[0])
+
+
+def _print(document: dict[str, Any], paths: Sequence[Path]) -> None:
+    from tiertune.tuner.cli.output import console, print_table
+
     out = console()
     for study in document["studies"]:
         print_table(
@@ -162,7 +181,7 @@ def _conclude(document: dict[str, Any], names: Sequence[str], results: Path, as_
         )
         out.print()
     out.print(document["verdict"], markup=False)
-    for path in paths[:2]:
+    for path in paths:
         out.print(str(path), markup=False, soft_wrap=True)
 
 

@@ -64,6 +64,11 @@ def render_html(found: Comparison) -> str:
     )
 
 
+def figures_of(found: Comparison) -> list[Figure]:
+    """All figures of the page."""
+    return [one for some in _figures(found, page_csv_files(found)).values() for one in some]
+
+
 def _figures(found: Comparison, tables: Mapping[str, str]) -> dict[str, list[Figure]]:
     """Figures by the part of the page in which they stand."""
     from markupsafe import Markup
@@ -81,7 +86,7 @@ def _figures(found: Comparison, tables: Mapping[str, str]) -> dict[str, list[Fig
         "result",
         "systems",
         "Slowdown at default and tuned",
-        slowdowns(found, "slowdowns"),
+        slowdowns(found, "figure-systems"),
         f"Bars are 95 % intervals over {setting.workloads} workloads without each workload's own level."
         " Systems by mean rank when tuned.",
     )
@@ -89,7 +94,7 @@ def _figures(found: Comparison, tables: Mapping[str, str]) -> dict[str, list[Fig
         "result",
         "scenarios",
         "Tuned against default, in each scenario",
-        scatter(found, "scatter"),
+        scatter(found, "figure-scenarios"),
         "Under the dashed line tuning gained. Better and worse are shown at 5 % after Holm's adjustment"
         f" over all {len(found.entries)} points, and differ by 1 % or more.",
     )
@@ -97,7 +102,7 @@ def _figures(found: Comparison, tables: Mapping[str, str]) -> dict[str, list[Fig
         "ranks",
         "ranks",
         "Mean ranks and critical differences",
-        ranks(found, "ranks"),
+        ranks(found, "figure-ranks"),
         f"Mean rank over {max((one.blocks for one in found.ranks), default=0)} workloads, 1 is best; machines"
         " that run the same workload count as one, as they are no independent evidence. Thick lines join"
         " systems that are not told apart: closer than Nemenyi's critical difference at 5 %, or all of them"
@@ -108,7 +113,7 @@ def _figures(found: Comparison, tables: Mapping[str, str]) -> dict[str, list[Fig
         "search",
         "anytime-trials",
         "Best so far over trials",
-        anytime(found, TRIALS, "anytime-trials"),
+        anytime(found, TRIALS, "figure-anytime-trials"),
         f"Median and quartiles over {setting.searches} searches of the geometric mean over scenarios; grey:"
         " the other systems; dashed: the system's default, validated. Single runs flatter the best of them,"
         " so a curve may end below what validation found.",
@@ -117,7 +122,7 @@ def _figures(found: Comparison, tables: Mapping[str, str]) -> dict[str, list[Fig
         "search",
         "anytime-time",
         "Best so far over simulated time",
-        anytime(found, TIME, "anytime-time"),
+        anytime(found, TIME, "figure-anytime-time"),
         "The same at equal simulated time: a system whose trials are slow gets fewer of them. Ends where the"
         " quickest system has spent its trials.",
     )

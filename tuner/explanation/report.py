@@ -115,6 +115,11 @@ def render_html(document: Data) -> str:
     return environment.get_template("explanation.html.j2").render(**document, figures=figures)
 
 
+def figures_of(document: Data) -> list[Figure]:
+    """All figures of the page."""
+    return [one for cell in document["cells"] for some in _figures(cell).values() for one in some]
+
+
 def _figures(cell: Data) -> dict[str, list[Figure]]:
     """Figures by the part of the page in which they stand."""
     from markupsafe import Markup
@@ -127,6 +132,6 @@ def _figures(cell: Data) -> dict[str, list[Figure]]:
         name = f"c{cell['number']}-{draw}"
         svg = getattr(picture, draw)(cell, name)
         if svg:
-            figure = Figure(name, title, caption, Markup(svg), csv_text(tables[draw]), f"{name}.csv")
+            figure = Figure(name, title, caption, Markup(svg), csv_text(tables[draw]), f"explain-{name}.csv")
             made[place].append(figure)
     return made

@@ -46,7 +46,7 @@ def run_of(uri: str, experiment: str, claim: Claim, key: str) -> tuple[str, str]
 def address_of(uri: str, pages: str | None, experiment: str, run: str) -> str:
     """The page of a run: below `pages` where that is given, else at the tracking server itself."""
     base = pages or (uri if uri.startswith(("http://", "https://")) else PAGES)
-    return f"{base.rstrip('/')}/#/experiments/{experiment}/runs/{run}"
+    return f"{base.rstrip('/')}/#/experiments/{experiment}/runs/{run}?workflowType=machine_learning"
 
 
 def answers(address: str, timeout_s: float = 0.5) -> bool:

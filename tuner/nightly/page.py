@@ -40,18 +40,24 @@ def render_html(digest: Digest) -> str:
     """The page; equal digests give equal text."""
     environment = report_environment()
     environment.filters.update(shown=shown, change=change, mark=mark)
-    alarmed = {line.key for line in digest.figures if line.alarm is not None}
-    ordered = sorted(digest.trends, key=lambda one: one.key not in alarmed)
+    trends = figures_of(digest)
     return environment.get_template("nightly.html.j2").render(
         digest=digest,
-        trends=[_figure(one, f"t{place}") for place, one in enumerate(ordered[:MOST_TRENDS])],
-        more=max(0, len(ordered) - MOST_TRENDS),
+        trends=trends,
+        more=len(digest.trends) - len(trends),
         not_measured=_not_measured(digest),
         reproduce=_commands(digest),
     )
 
 
-def _figure(one: Trend, name: str) -> Figure:
+def figures_of(digest: Digest) -> list[Figure]:
+    """The figures of the page, those with alarms first."""
+    alarmed = {line.key for line in digest.figures if line.alarm is not None}
+    ordered = sorted(digest.trends, key=lambda one: one.key not in alarmed)
+    return [_figure(digest, one, f"t{place}") for place, one in enumerate(ordered[:MOST_TRENDS])]
+
+
+def _figure(digest: Digest, one: Trend, name: str) -> Figure:
     from markupsafe import Markup
 
     from tiertune.tuner.nightly.picture import trend
@@ -59,7 +65,8 @@ def _figure(one: Trend, name: str) -> Figure:
     head = ["night", "log_change_from_first", "standard_error", "new_level"]
     rows = [[point.night, point.value, point.error, point.night in one.steps] for point in one.points]
     caption = f"{len(rows)} nights."
-    return Figure(name, one.label, caption, Markup(trend(one, name)), csv_text([head, *rows]), f"{name}.csv")
+    file = f"{digest.suite}-{digest.night}-{name}.csv"
+    return Figure(name, one.label, caption, Markup(trend(one, name)), csv_text([head, *rows]), file)
 
 
 def _not_measured(digest: Digest) -> list[str]:

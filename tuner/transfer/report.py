@@ -102,12 +102,21 @@ def along_rows(along: Data) -> list[list[object]]:
 
 def render_html(document: Data) -> str:
     """The report as HTML text; equal documents give equal text."""
-    figures = [_figures(study, f"s{number}") for number, study in enumerate(document["studies"], start=1)]
-    alongs = [[_along_figure(along)] for along in document["along"]]
+    figures, alongs = _by_study(document), [[_along_figure(along)] for along in document["along"]]
     template = report_environment().get_template("transfer.html.j2")
     return template.render(
         **{**document, "alongs": document["along"], "figures": figures, "along_figures": alongs}
     )
+
+
+def figures_of(document: Data) -> list[Figure]:
+    """All figures of the page."""
+    studies = [one for places in _by_study(document) for some in places.values() for one in some]
+    return [*studies, *(_along_figure(along) for along in document["along"])]
+
+
+def _by_study(document: Data) -> list[dict[str, list[Figure]]]:
+    return [_figures(study, f"s{number}") for number, study in enumerate(document["studies"], start=1)]
 
 
 def _figures(study: Data, prefix: str) -> dict[str, list[Figure]]:
@@ -122,7 +131,9 @@ def _figures(study: Data, prefix: str) -> dict[str, list[Figure]]:
         name = f"{prefix}-{name}"
         svg = getattr(picture, draw)(study, name)
         if svg:
-            figure = Figure(name, title, caption, Markup(svg), csv_text(tables[table]), f"{table}.csv")
+            figure = Figure(
+                name, title, caption, Markup(svg), csv_text(tables[table]), f"transfer-{name}.csv"
+            )
             made[place].append(figure)
     return made
 
@@ -138,6 +149,5 @@ def _along_figure(along: Data) -> Figure:
         " bars are 95 % intervals over seeds. Where a line crosses the dashed one is a breakpoint."
     )
     text = csv_text(along_rows(along))
-    return Figure(
-        name, f"Gain along {along['axis']}", caption, Markup(walk(along, name)), text, f"{name}.csv"
-    )
+    title, svg = f"Gain along {along['axis']}", Markup(walk(along, name))
+    return Figure(name, title, caption, svg, text, f"transfer-{name}.csv")

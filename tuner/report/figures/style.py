@@ -7,6 +7,7 @@ print. The palette keeps apart for colour-blind readers; shapes repeat what colo
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -69,6 +70,9 @@ LINE_COLOURS = (TUNED, DEFAULT, BAD, INK, MUTED)
 LINE_MARKERS, LINE_DASHES = "o^sDvPX", ("-", "--", "-.", ":")
 LEAST_APART = 1.35
 """Ticks of a logarithmic axis are further apart than this factor, so that their texts do not meet."""
+LEGIBLE_PX = 10.0
+EXPONENT_PT = 8.0
+"""Text that is smaller than this, such as the exponent of a power, need not be as high as other text."""
 NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
@@ -164,8 +168,15 @@ def _numbers(colour: str) -> list[bytes]:
 def standalone(svg: str) -> str:
     """An inlined figure as a file of its own, in the colours of light paper."""
     svg = re.sub(r"var\(--[a-z-]+,(#[0-9a-f]{6})\)", r"\1", svg)
+    svg = re.sub(r' style="--legible:\d+px"', "", svg)
     names = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
     return svg.replace("<svg ", f'<svg {names} font-family="DejaVu Sans, sans-serif" ', 1) + "\n"
+
+
+def _legible_px(svg: str, width: float) -> int:
+    """How wide a drawing has to be for its text to be `LEGIBLE_PX` high."""
+    sizes = [float(size) for size in re.findall(r"font-size: ([\d.]+)px", svg)]
+    return math.ceil(width * LEGIBLE_PX / max(min(sizes, default=LEGIBLE_PX), EXPONENT_PT))
 
 
 def to_svg(figure: Figure, name: str, title: str, description: str) -> str:
@@ -189,7 +200,10 @@ def to_svg(figure: Figure, name: str, title: str, description: str) -> str:
     svg = re.sub(r"font: ([^;\"]*?)px [^;\"]*", r"font-size: \1px", svg)
     opening = f'<svg class="figure" role="img" aria-labelledby="{name}-title" aria-describedby="{name}-desc" '
     labels = f'<title id="{name}-title">{title}</title><desc id="{name}-desc">{description}</desc>'
-    svg = re.sub(r"<svg[^>]*?(viewBox=\"[^\"]*\")[^>]*>", lambda m: f"{opening}{m[1]}>{labels}", svg, count=1)
+    legible = f'style="--legible:{_legible_px(svg, 72 * figure.get_figwidth())}px" '
+    svg = re.sub(
+        r"<svg[^>]*?(viewBox=\"[^\"]*\")[^>]*>", lambda m: f"{opening}{legible}{m[1]}>{labels}", svg, count=1
+    )
     # Title and description speak for the figure; ticks and labels without their places would only be noise.
     svg = re.sub(r"<g>|<g (?!aria)", lambda m: m[0].replace("<g", '<g aria-hidden="true"', 1), svg, count=1)
     return re.sub(r"\n\s*", "\n", svg).strip()
