@@ -213,7 +213,9 @@ test-host: ## Tests on a real Linux host
 	@if [ -n "$$(find tests/host -name 'test_*.py' 2>/dev/null | head -n 1)" ]; then
 	    .ci/prerequisites host >/dev/null
 	    $(MAKE) setup tierd tierload
-	    $(BIN)/python -m pytest -o faulthandler_timeout=1600 tests/host
+	    # A file at a time, in their order: the long ones are not the last.
+	    $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	        -o faulthandler_timeout=1600 tests/host
 	else
 	    echo "test-host: there are no host tests yet; nothing was run"
 	fi
