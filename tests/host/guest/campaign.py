@@ -21,6 +21,8 @@ FOLDER = Path("/run/campaigns")
 PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 PATIENCE_S = 900.0
 TRIALS = 5
+KERNEL_RUNS = {"nbt": "nbt-kernel", "hmsdk": "hmsdk"}
+"""Systems with their spaces."""
 WORKLOAD = """\
 name: tiny
 version: 1
@@ -116,16 +118,15 @@ def main(binaries: str, checkout: str) -> None:
     PAGES.write_text("madvise")
     tiertune, before = Tiertune(binaries, checkout), inside.settings()
     told("live", tiertune.started("live", {"hemem": "hemem"}).wait(PATIENCE_S), before)
-    systems = {"nbt": "nbt-kernel", "hmsdk": "hmsdk"}
-    by_kernel = [word for system in systems for word in ("--by-kernel", system)]
-    process = tiertune.started("kernel", systems, *by_kernel)
-    until = time.monotonic() + PATIENCE_S
-    while process.poll() is None and time.monotonic() < until:
-        if {row["system"] for row in rows("kernel") if row["status"] == "ok"} == set(systems):
-            process.send_signal(signal.SIGINT)
-            break
-        time.sleep(1)
-    told("kernel", process.wait(120), before)
+    for system, space in KERNEL_RUNS.items():
+        process = tiertune.started(system, {system: space}, "--by-kernel", system)
+        until = time.monotonic() + PATIENCE_S
+        while process.poll() is None and time.monotonic() < until:
+            if any(row["status"] == "ok" for row in rows(system)):
+                process.send_signal(signal.SIGINT)
+                break
+            time.sleep(1)
+        told(system, process.wait(120), before)
 
 
 if __name__ == "__main__":
