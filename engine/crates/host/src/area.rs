@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::PAGE_BYTES;
+use crate::translations::are_scratch;
 
 /// A stretch of addresses with one purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +43,8 @@ pub(crate) fn parse(line: &str) -> Option<(Area, bool)> {
         end: end / PAGE_BYTES,
         label,
     };
-    Some((area, holds_data(permissions, path)))
+    let data = holds_data(permissions, path) && !are_scratch(start, end);
+    Some((area, data))
 }
 
 /// The mappings of a process that hold data, one for each entry of the kernel; nothing when it is gone.

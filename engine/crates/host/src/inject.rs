@@ -102,13 +102,27 @@ impl Held {
         trace(libc::PTRACE_SETREGS, self.pid, (&raw mut registers).cast())
     }
 
-    /// Makes one system call with up to three arguments; its result.
-    pub fn call(&mut self, number: libc::c_long, arguments: [u64; 3]) -> io::Result<u64> {
+    /// Number of the process.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Makes one system call with up to six arguments; its result.
+    pub fn call<const COUNT: usize>(&mut self, number: libc::c_long, arguments: [u64; COUNT]) -> io::Result<u64> {
         let mut registers = self.registers;
         registers.rip = self.instruction;
         registers.rax = number as u64;
         registers.orig_rax = u64::MAX;
-        [registers.rdi, registers.rsi, registers.rdx] = arguments;
+        let mut all = [0; 6];
+        all[..COUNT].copy_from_slice(&arguments);
+        [
+            registers.rdi,
+            registers.rsi,
+            registers.rdx,
+            registers.r10,
+            registers.r8,
+            registers.r9,
+        ] = all;
         self.write(registers)?;
         loop {
             trace(libc::PTRACE_SINGLESTEP, self.pid, null_mut())?;

@@ -16,7 +16,12 @@ impl Held {
     }
 
     /// Never reached, because nothing is held.
-    pub fn call(&mut self, _number: libc::c_long, _arguments: [u64; 3]) -> io::Result<u64> {
+    pub fn pid(&self) -> i32 {
+        0
+    }
+
+    /// Never reached either.
+    pub fn call<const COUNT: usize>(&mut self, _number: libc::c_long, _arguments: [u64; COUNT]) -> io::Result<u64> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 }

@@ -25,7 +25,9 @@ mod process;
 mod referenced;
 mod sampler;
 pub mod source;
+mod translations;
 mod tree;
+mod userfault;
 mod window;
 mod written;
 

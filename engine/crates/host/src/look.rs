@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::area::Area;
 use crate::pagemap::Pagemap;
 use crate::source::{Access, AccessKind, Drained, Known, Setup, Signals, Source};
+use crate::translations::Translations;
 use crate::written::Watch;
 use crate::{HostError, PAGE_BYTES, Sampler, process, referenced};
 
@@ -141,6 +142,8 @@ impl Source for Written {
 struct Chunks {
     pagemap: Pagemap,
     cuts: Vec<(i32, u64, u64)>,
+    /// Absent where the kernel or another watcher does not let them be dropped.
+    translations: Option<Translations>,
 }
 
 #[derive(Debug, Default)]
@@ -164,8 +167,12 @@ impl Source for Referenced {
     fn attach(&mut self, pid: i32) -> Result<(), HostError> {
         let opened = Pagemap::open(pid).and_then(|pagemap| clear(pid).map(|()| pagemap));
         let pagemap = opened.map_err(|error| refused(pid, &error))?;
-        let cuts = Vec::new();
-        self.processes.insert(pid, Chunks { pagemap, cuts });
+        let chunks = Chunks {
+            pagemap,
+            cuts: Vec::new(),
+            translations: Translations::of(pid).ok(),
+        };
+        self.processes.insert(pid, chunks);
         Ok(())
     }
 
@@ -182,7 +189,7 @@ impl Source for Referenced {
 
     fn drain(&mut self, into: &mut Vec<Access>) -> Result<Drained, HostError> {
         let before = into.len();
-        for pid in self.processes.keys() {
+        for (pid, known) in &self.processes {
             let now = monotonic_ns();
             let found = referenced::touched(*pid);
             // Of a chunk of which only some pages were touched nobody knows which.
@@ -196,6 +203,8 @@ impl Source for Referenced {
                     return Err(refused(*pid, &error));
                 }
             }
+            // Fails for a process that became another program, which is attached to anew.
+            let _ = known.translations.as_ref().map(Translations::forget);
         }
         Ok(Drained {
             records: (into.len() - before) as u64,

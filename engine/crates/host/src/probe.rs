@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr::null_mut;
 
 use crate::PAGE_BYTES;
@@ -40,6 +39,18 @@ impl Patch {
         // SAFETY: within the mapping.
         unsafe { self.0.add((page * PAGE_BYTES) as usize).write_volatile(1) };
     }
+
+    /// Has processors look up its translations again. Clearing accessed bits does not do so, and a processor sets none
+    /// for a page whose translation it still holds; taking access away for a moment does.
+    fn forget_translations(&self) -> io::Result<()> {
+        for access in [libc::PROT_NONE, libc::PROT_READ | libc::PROT_WRITE] {
+            // SAFETY: ours; nobody touches it between the two calls, and its content stays.
+            if unsafe { libc::mprotect(self.0.cast(), (PAGES * PAGE_BYTES) as usize, access) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Patch {
@@ -55,13 +66,7 @@ fn refused(what: &str) -> io::Error {
 
 /// Whether stores can be seen.
 pub(crate) fn written() -> io::Result<()> {
-    // SAFETY: returns a new descriptor or -1.
-    let descriptor = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | 1) };
-    if descriptor == -1 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: just opened.
-    let mut watch = Watch::new(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })?;
+    let mut watch = Watch::here()?;
     let patch = Patch::new()?;
     let (from, to) = (patch.first(), patch.first() + PAGES);
     watch.register(from, to);
@@ -90,6 +95,7 @@ pub(crate) fn referenced() -> io::Result<()> {
         Ok(line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()))
     };
     fs::write("/proc/self/clear_refs", "1")?;
+    patch.forget_translations()?;
     let before = referenced()?.ok_or_else(|| refused("the kernel counts no referenced pages"))?;
     (0..PAGES).for_each(|page| patch.touch(page));
     let after = referenced()?.unwrap_or(0);

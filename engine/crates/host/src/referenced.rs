@@ -13,6 +13,7 @@ use crate::PAGE_BYTES;
 use crate::area::parse;
 use crate::inject::Held;
 use crate::pagemap::{PRESENT, Pagemap};
+use crate::translations::Translations;
 use crate::tree::{Followed, Tree};
 use crate::window::Cell;
 
@@ -25,6 +26,10 @@ const MOST_CUTS: usize = 24_000;
 pub(crate) struct Referenced {
     /// Chunks that were cut out, by process.
     cuts: BTreeMap<u16, Vec<(i32, u64, u64)>>,
+    /// Processes whose translations can be dropped.
+    translations: BTreeMap<u16, Translations>,
+    /// Why those of some processes cannot be.
+    pub held: Option<io::Error>,
     /// Mappings of which the user wants no core dump, so that they are not cut.
     pub uncut: u64,
 }
@@ -86,13 +91,18 @@ impl Referenced {
     pub fn attach(&mut self, followed: &Followed) -> io::Result<()> {
         fs::write(format!("/proc/{}/clear_refs", followed.pid), "1")?;
         self.cuts.insert(followed.number, Vec::new());
+        match Translations::of(followed.pid) {
+            Ok(translations) => drop(self.translations.insert(followed.number, translations)),
+            Err(error) => self.held = Some(error),
+        }
         Ok(())
     }
 
     /// Cuts what is new into chunks.
     pub fn refresh(&mut self, tree: &mut Tree) {
-        self.cuts
-            .retain(|number, _| tree.followed.iter().any(|known| known.number == *number));
+        let followed = |number: &u16| tree.followed.iter().any(|known| known.number == *number);
+        self.cuts.retain(|number, _| followed(number));
+        self.translations.retain(|number, _| followed(number));
         for known in &mut tree.followed {
             if let Some(cuts) = self.cuts.get_mut(&known.number) {
                 self.uncut += cut(known.pid, &mut known.pagemap, cuts);
@@ -103,7 +113,9 @@ impl Referenced {
     /// Clears the accessed bits, waits, and counts those that are set again.
     pub fn look(&mut self, tree: &mut Tree, watched: Duration) -> Vec<Cell> {
         for known in &tree.followed {
+            // Both fail for processes that end, which have nothing to be seen.
             let _ = fs::write(format!("/proc/{}/clear_refs", known.pid), "1");
+            let _ = self.translations.get(&known.number).map(Translations::forget);
         }
         sleep(watched);
         let mut cells = Vec::new();

@@ -197,6 +197,12 @@ pub fn sample(pid: i32, options: Options, mut go_on: impl FnMut() -> bool) -> Re
         ));
     }
     if let Eyes::Referenced(eyes) = &eyes {
+        if let Some(error) = &eyes.held {
+            notes.push(format!(
+                "pages that are used all the time may be seen too seldom: processors cannot be made to look up their \
+                 translations again ({error})"
+            ));
+        }
         if eyes.uncut > 0 {
             notes.push("areas that the program keeps out of core dumps are seen as a whole, not in chunks".to_owned());
         }

@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use tiertune_host::{HostError, Options, PAGE_BYTES, Sample, Sampler, sample};
+use tiertune_host::{HostError, Options, PAGE_BYTES, Sample, Sampler, Window, sample};
 
 const TASK: &str = "TIERTUNE_TEST_TASK";
 /// A file that is there once the task's memory is.
@@ -12,6 +12,8 @@ const READY: &str = "TIERTUNE_TEST_READY";
 const PAGES: usize = 16 << 10;
 /// Hot pages of the task, in the middle of its memory.
 const HOT: std::ops::Range<usize> = 4096..6144;
+/// Hot pages of the task `few`: processors can hold all their translations.
+const FEW: std::ops::Range<usize> = 4200..4264;
 
 /// Not a test of its own: the process that the others watch. Touches 64 MiB, a part of it all the time.
 #[test]
@@ -25,8 +27,9 @@ fn task() {
     std::fs::write(std::env::var(READY).expect("a path"), "").expect("it can be written");
     let until = Instant::now() + Duration::from_secs(20);
     let mut sum = 0u64;
+    let hot = if kind == "few" { FEW } else { HOT };
     while Instant::now() < until {
-        for page in HOT {
+        for page in hot.clone() {
             let place = page * PAGE_BYTES as usize;
             if kind == "store" {
                 memory[place] = memory[place].wrapping_add(1);
@@ -74,7 +77,7 @@ fn watched(kind: &str, sampler: Sampler) -> Result<Sample, HostError> {
 }
 
 /// Hits in the hot part and in the rest of the largest area.
-fn hits(sample: &Sample) -> (u64, u64) {
+fn hits(windows: &[Window], sample: &Sample) -> (u64, u64) {
     let largest = sample.areas[0]
         .iter()
         .max_by_key(|area| area.end - area.start)
@@ -83,7 +86,7 @@ fn hits(sample: &Sample) -> (u64, u64) {
     let first = largest.start;
     let hot = first + HOT.start as u64..first + HOT.end as u64 + 1;
     let (mut inside, mut outside) = (0, 0);
-    for cell in sample.windows.iter().flat_map(|window| &window.cells) {
+    for cell in windows.iter().flat_map(|window| &window.cells) {
         if cell.start >= largest.start && cell.start < largest.end {
             let (from, to) = (cell.start, cell.start + u64::from(cell.pages));
             // Chunks of 2 MiB may stand over the edge.
@@ -103,7 +106,7 @@ fn finds_the_hot_part(kind: &str, sampler: Sampler) {
             return;
         }
     };
-    let (inside, outside) = hits(&sample);
+    let (inside, outside) = hits(&sample.windows, &sample);
     assert!(inside > 1000, "{inside} hits in the hot part");
     assert!(
         outside * 50 < inside,
@@ -131,6 +134,29 @@ fn stores_are_seen_in_chunks() {
 #[test]
 fn loads_are_seen_in_chunks() {
     finds_the_hot_part("load", Sampler::Referenced);
+}
+
+/// Processors set no accessed bit for a page whose translation they hold.
+#[test]
+fn pages_that_are_used_all_the_time_are_seen_in_every_look() {
+    let sample = match watched("few", Sampler::Referenced) {
+        Ok(sample) => sample,
+        Err(error) => {
+            assert!(matches!(error, HostError::Unfit(_)), "{error}");
+            return;
+        }
+    };
+    // Looks become long enough for the task to run in each, whatever else runs here.
+    let last = &sample.windows[sample.windows.len() / 2..];
+    let looks: u64 = last.iter().map(|window| u64::from(window.looks)).sum();
+    let inside = hits(last, &sample).0;
+    let expected = looks * FEW.len() as u64;
+    assert!(
+        inside * 10 >= expected * 9,
+        "{inside} hits in {looks} looks at {} pages",
+        FEW.len()
+    );
+    assert_eq!(sample.notes, Vec::<String>::new());
 }
 
 #[test]
