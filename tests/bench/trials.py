@@ -12,6 +12,7 @@ from tiertune import engine
 from tiertune.machines.definition import load_machine
 from tiertune.spaces.configspace import config_of, to_configspace
 from tiertune.spaces.definition import load_space
+from tiertune.tuner.memory_need import BYTES_PER_PAGE
 
 GIB = 2**30
 PAGE_BYTES = {"2 MiB": 2 << 20, "4 KiB": 4 << 10}
@@ -177,7 +178,12 @@ def memory_per_page() -> Section:
         pages = table_bytes / page_bytes
         each = (peak - base) / pages
         rows.append(
-            [f"{page_name}, {pages:,.0f} pages", f"{each:.1f} B", "40 B", "met" if each <= 40 else "missed"]
+            [
+                f"{page_name}, {pages:,.0f} pages",
+                f"{each:.1f} B",
+                f"{BYTES_PER_PAGE} B",
+                "met" if each <= BYTES_PER_PAGE else "missed",
+            ]
         )
     return "Memory per page (all of a trial)", ["pages", "per page", "promise", ""], rows
 

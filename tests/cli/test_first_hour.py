@@ -13,12 +13,15 @@ import pyarrow.parquet
 import pytest
 
 from tests.cli.small import WORKLOAD, tiertune, write_small
+from tests.sweep.small import write_sweep
 from tiertune.tuner.memory_need import BYTES_PER_PAGE, SMALLER
 from tiertune.tuner.simulation import SimBackend
 
 COMMAND = Path(sys.executable).with_name("tiertune")
 PAGES = 2 * 2**30 // 4096
 """Of the small workload, at 4 KiB."""
+SWEPT_PAGES = 2 * 2**30 // 2**21
+"""Of the same at 2 MiB."""
 
 
 def with_free(monkeypatch: pytest.MonkeyPatch, free_bytes: int) -> None:
@@ -57,6 +60,18 @@ def test_a_campaign_that_memory_cannot_hold_starts_no_trial(
     assert SMALLER in refused.stderr
     with_free(monkeypatch, 2**30)
     assert tiertune("tune", path, "--results", tmp_path / "results").exit_code == 0
+
+
+def test_a_sweep_that_memory_cannot_hold_goes_on_with_fewer_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "sweep", write_sweep(tmp_path), "--results", tmp_path / "results"
+    with_free(monkeypatch, int(SWEPT_PAGES * BYTES_PER_PAGE * 1.5))
+    refused = tiertune(*words, "--jobs", "2")
+    assert refused.exit_code == 3
+    assert refused.stderr.splitlines()[-1].startswith("tiertune: 2 runs at a time of 1,024 pages of 2 MiB: ")
+    assert SMALLER in refused.stderr
+    assert tiertune(*words, "--jobs", "1").exit_code == 0, "as the sentence says"
 
 
 def test_memory_that_ran_out_is_no_bug_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,14 +67,15 @@ def test_what_kernels_run() -> None:
 
 def test_constants_of_a_kernels_code_are_known_before_a_trial() -> None:
     assert constants_searched("nbt", ["scan_size_mb", "free_enough_mib"]) == ["free_enough_mib"]
-    assert constants_searched("hmsdk", ["min_regions", "young_filter"]) == []
+    assert constants_searched("hmsdk", ["min_regions", "young_filter", "merge_divisor"]) == ["merge_divisor"]
     # Macros of a module are in its code, too.
     assert "work_delay_ms" in constants_searched("nomad", ["work_delay_ms", "scan_size_mb"])
 
 
 def test_a_space_for_a_kernel_has_nothing_but_its_files() -> None:
+    for system, space in (("nbt", "nbt-kernel"), ("hmsdk", "hmsdk"), ("hmsdk", "hmsdk-paper")):
+        assert constants_searched(system, [axis.name for axis in load_space(space).axes()]) == []
     axes = [axis.name for axis in load_space("nbt-kernel").axes()]
-    assert constants_searched("nbt", axes) == []
     assert {axis.name for axis in load_space("nbt").axes()} - set(axes) == {"free_enough_mib"}
 
 
@@ -106,6 +107,24 @@ def test_balancing_is_switched_on_when_all_else_is_set(root: Path) -> None:
 def test_constants_of_the_kernel_are_not_tuned_on_it(root: Path) -> None:
     with pytest.raises(ConfigRejected, match="threshold_steps is a constant there"):
         made("nbt", root, threshold_steps=32)
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "usual"),
+    [("merge_divisor", 20, 10), ("quota_goal", True, False), ("region_max_size_mib", 4096, 0)],
+)
+def test_what_damon_has_no_file_for_is_not_tuned_on_it(
+    root: Path, knob: str, value: bool | int, usual: bool | int
+) -> None:
+    with pytest.raises(ConfigRejected, match=rf"{knob} is a constant there \({usual}\), not {value}"):
+        made("hmsdk", root, **{knob: value})
+
+
+def test_thresholds_of_damon_are_converted_as_the_config_says(root: Path) -> None:
+    age = "/sys/kernel/mm/damon/admin/kdamonds/0/contexts/0/schemes/0/access_pattern/age/min"
+    short = {"sample_interval_us": 5000, "dem_age_min_s": 30.0}
+    assert made("hmsdk", root, **short, thresholds="rederived")[age] == 300
+    assert made("hmsdk", root, **short, thresholds="kernel")[age] == 15
 
 
 def test_systems_of_user_space_have_no_settings(root: Path) -> None:

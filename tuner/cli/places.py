@@ -117,10 +117,13 @@ def _settable(system: str, space: Space) -> None:
     fits = [
         known.name for known in spaces if not constants_searched(system, [axis.name for axis in known.axes()])
     ]
-    remedy = f"take the space {' or '.join(fits)}" if fits else "leave it out of a space of your own"
+    several = len(constants) > 1
+    left_out = f"leave {'them' if several else 'it'} out of a space of your own"
+    remedy = f"take the space {' or '.join(fits)}" if fits else left_out
     raise InputError(
-        f"--by-kernel {system}: the space {space.name} searches {', '.join(constants)}, a constant of the"
-        f" kernel's code; {remedy}, or have tierd run the system"
+        f"--by-kernel {system}: the space {space.name} searches {', '.join(constants)},"
+        f" {'constants' if several else 'a constant'} of the kernel's code; {remedy}, or have tierd run the"
+        " system"
     )
 
 

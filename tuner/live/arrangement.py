@@ -7,7 +7,7 @@ which know what the kernel calls them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tiertune.adapters.base import Adapter
@@ -39,26 +39,23 @@ def settings(system: str, config: Config, nodes: Nodes, root: Path = Path("/")) 
     where /proc does not say where a node's memory is.
     """
     adapter = adapter_for(system)
-    if isinstance(adapter, HmsdkAdapter):
-        return [_setting(path, value) for path, value in _damon(adapter, config, nodes, root)]
-    if not isinstance(adapter, KernelAdapter):
+    if not isinstance(adapter, (KernelAdapter, HmsdkAdapter)):
         raise ConfigRejected(
             f"{system} is run by no kernel; those that are: {', '.join(systems_of_kernels())}"
         )
+    _as_built(adapter, config)
+    if isinstance(adapter, HmsdkAdapter):
+        return [_setting(path, value) for path, value in _damon(adapter, config, nodes, root)]
     native = adapter.to_native(config)
-    _as_built(adapter, {name: value for name, value in native.items() if _path(name) is None})
     # The switch last: when it is on, everything else is as it should be.
     together = sorted({**native, **adapter.kernel.fixed}.items(), key=lambda entry: entry[0] == MODE)
     return [_setting(path, value) for name, value in together if (path := _path(name)) is not None]
 
 
 def constants_searched(system: str, knobs: Iterable[str]) -> list[str]:
-    """Those of `knobs` that a kernel which runs `system` has no file for, so that nobody can set them."""
+    """Those of `knobs` that nobody can set where a kernel runs `system`: they are in its code."""
     adapter = adapter_for(system)
-    if not isinstance(adapter, KernelAdapter):
-        return []
-    native = {knob: adapter.native_knob(knob) for knob in knobs}
-    return [knob for knob, found in native.items() if found is None or _path(found.name) is None]
+    return [knob for knob in knobs if not _settable(adapter, knob)]
 
 
 def reservation(free_bytes: float, fast_bytes: int, reserved: int, nodes: Nodes) -> Setting | None:
@@ -94,14 +91,22 @@ def _path(name: str) -> str | None:
     return "/proc/sys/" + name.replace(".", "/") if "." in name else None
 
 
-def _as_built(adapter: Adapter, constants: Mapping[str, Value]) -> None:
+def _settable(adapter: Adapter, knob: str) -> bool:
+    """Whether `settings` can make another value of `knob` hold."""
+    if isinstance(adapter, HmsdkAdapter):
+        # The last one says how what is in the files is computed.
+        return knob in PLACES or knob in ("young_filter", "thresholds")
+    native = adapter.native_knob(knob)
+    return native is not None and _path(native.name) is not None
+
+
+def _as_built(adapter: Adapter, config: Config) -> None:
     """Raises ConfigRejected where a constant of the kernel would have to be another."""
-    usual = adapter.to_native(adapter.resolve({}))
-    for name, value in constants.items():
-        if value != usual[name]:
+    for knob, usual in adapter.resolve({}).items():
+        if not _settable(adapter, knob) and config[knob] != usual:
             raise ConfigRejected(
-                f"{adapter.system}, run by the kernel: {name} is a constant there ({usual[name]}), not"
-                f" {value}; leave it out of the space, or have tierd run the system"
+                f"{adapter.system}, run by the kernel: {knob} is a constant there ({usual}), not"
+                f" {config[knob]}; leave it out of the space, or have tierd run the system"
             )
 
 

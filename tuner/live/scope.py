@@ -27,7 +27,7 @@ _ENDS_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM", "--")
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended: its exit code (negative for a signal), or by its timeout."""
+    """How a command ended: its exit code (negative for a signal), and whether that was by its timeout."""
 
     returncode: int
     timed_out: bool
@@ -57,7 +57,8 @@ def run_in_scope(
             start_new_session=True,
         )
         try:
-            timed_out = not _ended(process, timeout_s, stop)
+            _wait(process, timeout_s, stop)
+            timed_out = process.returncode is None and not (stop is not None and stop.is_set())
         finally:
             _end_all(process)
     texts = [place.read_text(encoding="utf-8", errors="replace") for place in places]
@@ -72,26 +73,22 @@ def _check_program(name: str, folder: Path) -> None:
         raise OSError(number, os.strerror(number), name)
 
 
-def _ended(process: subprocess.Popen[bytes], within_s: float, stop: threading.Event | None = None) -> bool:
-    """Whether it has ended in time; false at once when it is to stop."""
+def _wait(process: subprocess.Popen[bytes], within_s: float, stop: threading.Event | None = None) -> None:
+    """Until it has ended, for `within_s` at most, or until it is to stop."""
     until = time.monotonic() + within_s
-    while stop is None or not stop.is_set():
+    while process.poll() is None and not (stop is not None and stop.is_set()):
         left_s = until - time.monotonic()
-        try:
-            process.wait(max(left_s if stop is None else min(left_s, LOOK_S), 0.0))
-        except subprocess.TimeoutExpired:
-            if time.monotonic() < until:
-                continue
-            return False
-        return True
-    return False
+        if left_s <= 0:
+            return
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(left_s if stop is None else min(left_s, LOOK_S))
 
 
 def _end_all(process: subprocess.Popen[bytes]) -> None:
     """The command first, so that it can tidy up; then whatever of its session is left."""
     if process.poll() is None:
         process.terminate()
-        _ended(process, GRACE_S)
+        _wait(process, GRACE_S)
     for how in (signal.SIGTERM, signal.SIGKILL):
         for pid in _session(process.pid):
             with contextlib.suppress(ProcessLookupError):

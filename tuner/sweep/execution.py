@@ -13,7 +13,8 @@ from typing import Any
 
 from tiertune import engine
 from tiertune.files import InputError
-from tiertune.tuner.backend import Notify
+from tiertune.tuner.backend import HostUnfit, Notify
+from tiertune.tuner.memory_need import check_memory
 from tiertune.tuner.sweep.convergence import convergence_s, early_promotion_share, last_change_s
 from tiertune.tuner.sweep.matrix import fast_misfit
 from tiertune.tuner.sweep.row import ALL_FAST, NOT_APPLICABLE, Result, Run, Setting
@@ -40,7 +41,8 @@ class Bench:
         """Every run once; `finished` is called in this thread, in no particular order.
 
         Runs of one setting are measured together and no more than `jobs` + 1 settings are in memory. On
-        Ctrl-C the runs in flight are awaited and handed over, those in the queue never start.
+        Ctrl-C the runs in flight are awaited and handed over, those in the queue never start; so it is when
+        HostUnfit is raised, because this machine's memory does not hold `jobs` runs of a setting.
         """
         groups: dict[str, list[Run]] = {}
         for run in runs:
@@ -78,7 +80,7 @@ class Bench:
                         continue
                     left[group[0].setting.key] = len(group)
                     measuring |= {pool.submit(measured, prepared, run): run for run in group}
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, HostUnfit):
             pool.shutdown(cancel_futures=True)
             for ended in [future for future in measuring if not future.cancelled()]:
                 hand_over(ended)
@@ -92,7 +94,7 @@ class Bench:
         key = fingerprint(setting.documents[0], setting.machine.llc_bytes, setting.threads)
         with self._recording.setdefault(key, threading.Lock()):
             try:
-                return profile_for(
+                workload = profile_for(
                     setting.workload,
                     setting.machine,
                     setting.threads,
@@ -102,6 +104,8 @@ class Bench:
                 )
             except BaseException as error:
                 return _failed(error)
+        check_memory(workload.footprint_bytes, setting.page_bytes, self._jobs)
+        return workload
 
 
 def measured(workload: engine.EngineWorkload, run: Run) -> Result:
