@@ -127,7 +127,7 @@ def observed(rows: Sequence[Row], complete: int, bench: Bench, job: Job) -> list
 def race_seed(job: Job, repeat: int) -> int:
     """The seed that all configs share in the race of that number; of the scenario, so that it is the same for
     all systems."""
-    return derive_seed(job.seed, job.scenario.key, "race", repeat)
+    return derive_seed(job.seed, job.scenario.seed_name, "race", repeat)
 
 
 def stop_reason(job: Job, history: Sequence[Observation], proposal: Proposal) -> str | None:
@@ -174,7 +174,7 @@ def new_trial(job: Job, number: int, proposal: Proposal, cap: float | None = Non
         for name, value in proposal.config.items()
     ):
         origin = "initial"
-    seed = derive_seed(job.seed, job.scenario.key, "search", number)
+    seed = derive_seed(job.seed, job.scenario.seed_name, "search", number)
     noise: Noise = "independent"
     if proposal.repeat is not None:
         seed, noise = race_seed(job, proposal.repeat), "paired"

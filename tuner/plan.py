@@ -35,6 +35,11 @@ class PlannedCell:
     search: int = 0
 
     @property
+    def seed_name(self) -> str:
+        """What the optimiser's seed is drawn for: the key, wherever files of workload and machine lie."""
+        return self.scenario.seed_name + self.key.removeprefix(self.scenario.key)
+
+    @property
     def contender(self) -> str:
         """What competes within a scenario: the system, with its space where that has a name of its own."""
         return contender_name(self.system, self.space)
@@ -67,7 +72,7 @@ class CampaignPlan:
         from tiertune.tuner.optimiser.base import Settings
         from tiertune.tuner.optimiser.registry import optimiser_class
 
-        seed = derive_seed(self.seed, cell.key, "optimiser")
+        seed = derive_seed(self.seed, cell.seed_name, "optimiser")
         settings = Settings(seed=seed, initial=self.initial, random_share=self.random_share)
         configspace = to_configspace(cell.space, seed % 2**32)
         return optimiser_class(self.optimiser)(

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Any, Literal
 
 Value = bool | int | float | str
@@ -78,8 +79,19 @@ class Scenario:
 
     @property
     def key(self) -> str:
-        """Stable text that names this scenario in journals, seeds and reports."""
-        parts = [self.workload, self.machine, self.ratio]
+        """Stable text that names this scenario in journals and reports."""
+        return self._text(self.workload, self.machine)
+
+    @property
+    def seed_name(self) -> str:
+        """What seeds are drawn for: the key without the folders of files, so that the same campaign does the
+        same wherever it lies."""
+        return self._text(
+            *(PurePath(place).stem if "/" in place else place for place in (self.workload, self.machine))
+        )
+
+    def _text(self, workload: str, machine: str) -> str:
+        parts = [workload, machine, self.ratio]
         parts.append("default-threads" if self.threads is None else f"{self.threads}t")
         parts.append(_size(self.page_bytes))
         parts += [f"tier{c.tier}+r{c.read_gbps:g}w{c.write_gbps:g}" for c in self.contention]

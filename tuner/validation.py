@@ -201,7 +201,7 @@ def _stage(
     trials = []
     for block in range(blocks):
         # Of the scenario, not of the cell: all systems are judged on the same seeds.
-        block_seed = derive_seed(seed, template.scenario.key, purpose, generation, block)
+        block_seed = derive_seed(seed, template.scenario.seed_name, purpose, generation, block)
         for slot in range(width):
             origin, config = contenders[(block + slot) % width]
             number = generation * STAGE + block * width + slot

@@ -94,6 +94,11 @@ def test_equal_campaigns_make_equal_trials_under_another_name(tuned: Path) -> No
         assert [r.metrics for r in first.rows()] == [r.metrics for r in second.rows()]
 
 
+def test_equal_campaigns_make_equal_trials_in_another_folder(tuned: Path, tmp_path: Path) -> None:
+    assert tiertune("tune", write_small(tmp_path), "--results", tmp_path / "results").exit_code == 0
+    assert rows(tmp_path) == rows(tuned)
+
+
 def test_changed_settings_are_refused_and_change_nothing(tuned: Path) -> None:
     changed = tuned / "changed.yaml"
     changed.write_text(CAMPAIGN.replace("seed: 3", "seed: 4"))

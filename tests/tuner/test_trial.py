@@ -61,6 +61,14 @@ def test_the_key_of_a_scenario_tells_all_its_parts() -> None:
     assert len({one.key, *(other.key for other in others)}) == 9
     for scenario in (one, *others):
         assert Scenario.parse(json.loads(json.dumps(scenario.document()))) == scenario
+        assert scenario.seed_name == scenario.key
+
+
+def test_seeds_do_not_depend_on_where_files_lie() -> None:
+    here = Scenario("/home/a/mine.yaml", "/home/a/rack.yaml", "1:8")
+    there = Scenario("/mnt/b/mine.yaml", "/mnt/b/rack.yaml", "1:8")
+    assert here.key != there.key
+    assert here.seed_name == there.seed_name == Scenario("mine", "rack", "1:8").key
 
 
 @given(st.floats(1e-9, 1e12))

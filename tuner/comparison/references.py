@@ -90,7 +90,8 @@ def _trials(
                 config = plain_config(check_config(system, {}))
                 name = yardstick_cell(cell.scenario, system)
                 wanted[key][1].extend(_runs(plan, cell, name, system, config, known, generation))
-        fresh = [derive_seed(plan.seed, key, "again", generation, number) for number in range(len(known))]
+        name = cell.scenario.seed_name
+        fresh = [derive_seed(plan.seed, name, "again", generation, number) for number in range(len(known))]
         again = again_cell(cell)
         wanted[key][1].extend(_runs(plan, cell, again, cell.system, cell.default, fresh, generation))
     return list(wanted.values())

@@ -78,7 +78,7 @@ def entry_of(
 
 def panel_seeds(suite: str, cell: PlannedCell, count: int, purpose: str = "panel") -> list[int]:
     """Seeds of the scenario, so that systems and nights are compared on equal ones."""
-    return [derive_seed(suite, cell.scenario.key, "nightly", purpose, block) for block in range(count)]
+    return [derive_seed(suite, cell.scenario.seed_name, "nightly", purpose, block) for block in range(count)]
 
 
 def measure(
