@@ -177,8 +177,7 @@ def test_the_cap_is_kept_while_memory_comes_and_pages_move(policy: str, managed:
     assert max(before) <= policies.CAP_BYTES, (result["steps_s"], result["cap"])
 
 
-# Copies on a write are seen late: policies that move much, such as mru and memtis, pass the cap for a moment.
-@pytest.mark.parametrize("policy", ["colloid+hemem", "hemem"])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_the_cap_is_kept_through_a_fork(policy: str, managed: machine.Boot) -> None:
     """At every look, while a child comes, writes to what it shares, and goes."""
     result = found(managed, scenario="policy", policy=policy)

@@ -54,7 +54,8 @@ impl<K: Kernel> Driver<K> {
         for process in &processes {
             self.follow(process.pid, full)?;
         }
-        if full {
+        // What a child that nobody knew kept is not counted yet.
+        if full && !(self.table.doubts() && self.has_unknown_process()) {
             self.table.settle_doubts();
         }
         self.keep_cap();
@@ -63,6 +64,12 @@ impl<K: Kernel> Driver<K> {
         let inside = self.spent.migration_ns + self.spent.policy_ns - moving;
         self.spent.memory_ns += (self.kernel.own_cpu_ns() - begun).saturating_sub(inside);
         Ok(())
+    }
+
+    /// Whether a process was started since the last look at them.
+    fn has_unknown_process(&mut self) -> bool {
+        let processes = self.kernel.processes();
+        processes.iter().any(|process| !self.managed.contains_key(&process.pid))
     }
 
     fn take_up(&mut self, pid: i32, image: String) -> Result<(), HostError> {
@@ -198,10 +205,10 @@ impl<K: Kernel> Driver<K> {
                 )
             })
             .collect();
-        if self.managed.len() > 1 {
-            // What this process has given up, another may have kept.
-            let block = self.table.block(number);
-            let given_up = block.fast.without(&block.counted_elsewhere).without(&fast);
+        let block = self.table.block(number);
+        let given_up = block.fast.without(&block.counted_elsewhere).without(&fast);
+        // What this process has given up, another may have kept.
+        if !given_up.is_empty() && (self.managed.len() > 1 || self.has_unknown_process()) {
             self.table.doubt(u64::from(given_up.count(0, BLOCK_FRAMES)));
         }
         for frame in 0..BLOCK_FRAMES {

@@ -71,6 +71,8 @@ pub struct Mover {
     urgent: VecDeque<Move>,
     queue: VecDeque<Move>,
     ended: Vec<Migrated>,
+    /// Processes that there were after the last move out of the fast tier.
+    processes: BTreeSet<i32>,
     /// Counts.
     pub tally: Tally,
 }
@@ -86,6 +88,7 @@ impl Mover {
             urgent: VecDeque::new(),
             queue: VecDeque::new(),
             ended: Vec::new(),
+            processes: BTreeSet::new(),
             tally: Tally::default(),
         }
     }
@@ -263,10 +266,18 @@ impl Mover {
     ) -> u64 {
         let node = self.nodes[usize::from(tier)];
         let mut left: Vec<Frame> = batch.to_vec();
+        let mut with_others = BTreeSet::new();
         if tier != 0 {
             left = still_fast(pid, left, self.nodes[0], kernel, table);
+            if self.processes.is_empty() {
+                self.processes = numbers(kernel);
+            }
+            if self.processes.len() > 1 {
+                with_others = shared(pid, &left, kernel, table);
+            }
         }
         let mut moved = 0;
+        let mut left_fast = Vec::new();
         for attempt in 0..=RETRY_AFTER_NS.len() {
             if left.is_empty() {
                 break;
@@ -290,6 +301,7 @@ impl Mover {
             for (frame, status) in left.iter().zip(status) {
                 if status == node as i32 {
                     table.note(frame.0, frame.1, Some(tier));
+                    left_fast.push(*frame);
                     moved += 1;
                 } else {
                     unsure.push((*frame, status));
@@ -306,9 +318,11 @@ impl Mover {
                 let now = nodes.get(place).copied().unwrap_or(ABSENT);
                 if now == node as i32 {
                     table.note(frame.0, frame.1, Some(tier));
+                    left_fast.push(frame);
                     moved += 1;
                 } else if now < 0 {
                     table.note(frame.0, frame.1, None);
+                    left_fast.push(frame);
                     problems.insert(frame, ABSENT);
                 } else if status == BUSY || status == UNTRIED {
                     busy.push(frame);
@@ -332,8 +346,40 @@ impl Mover {
                 kernel.rest(until);
             }
         }
+        if tier != 0 {
+            table.doubt(self.kept_by_others(&left_fast, &with_others, kernel));
+        }
         moved
     }
+
+    /// How many of the frames that one process has no longer in the fast tier may still be there. A write after a fork copies
+    /// a page; the copy is where the page was to go, while the frame that was to be moved stays with the others.
+    fn kept_by_others(&mut self, frames: &[Frame], with_others: &BTreeSet<Frame>, kernel: &mut impl Kernel) -> u64 {
+        if frames.is_empty() {
+            return 0;
+        }
+        let processes = numbers(kernel);
+        // Nobody knows what a process that came meanwhile has.
+        let came = !processes.is_subset(&self.processes);
+        self.processes = processes;
+        let kept = |frame: &&Frame| came || with_others.contains(*frame);
+        frames.iter().filter(kept).count() as u64
+    }
+}
+
+/// Numbers of the workload's processes.
+fn numbers(kernel: &mut impl Kernel) -> BTreeSet<i32> {
+    kernel.processes().into_iter().map(|process| process.pid).collect()
+}
+
+/// Those of the frames that other processes have as well.
+fn shared(pid: i32, frames: &[Frame], kernel: &mut impl Kernel, table: &Table) -> BTreeSet<Frame> {
+    let pages: Vec<u64> = frames.iter().map(|frame| address(*frame, table)).collect();
+    let numbers = kernel.shared(pid, &pages).unwrap_or_default();
+    let both = frames.iter().zip(numbers);
+    both.filter(|(_, number)| *number != 0)
+        .map(|(frame, _)| *frame)
+        .collect()
 }
 
 /// Those of the frames that really are in the fast tier. A page that was copied on a write after a fork is in the slow one

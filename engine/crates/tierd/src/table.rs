@@ -148,6 +148,12 @@ impl Table {
         self.doubtful += frames;
     }
 
+    /// Whether there are frames of which it is not known who has them.
+    #[must_use]
+    pub fn doubts(&self) -> bool {
+        self.doubtful > 0
+    }
+
     /// Everything has been counted.
     pub fn settle_doubts(&mut self) {
         self.doubtful = 0;

@@ -1,6 +1,6 @@
 //! An operating system in memory: processes, their pages on two nodes, and everything that may go wrong with them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -31,9 +31,21 @@ pub struct Task {
     pub pages: BTreeMap<u64, u64>,
 }
 
+/// What a process does while the daemon is at work.
+#[derive(Debug, Clone)]
+pub enum Deed {
+    /// It forks, and writes at once to what it shares with the child.
+    Fork(Range<u64>),
+    Write(Range<u64>),
+    Unmap(Range<u64>),
+    Exit,
+}
+
 #[derive(Debug, Default)]
 pub struct World {
     pub now_ns: u64,
+    /// Calls of the kernel until each deed, from the one before, and whose it is.
+    pub meanwhile: VecDeque<(u32, i32, Deed)>,
     pub tasks: BTreeMap<i32, Task>,
     pub frames: BTreeMap<u64, Frame>,
     /// What was touched since the last drain.
@@ -170,6 +182,26 @@ impl World {
         self.collect();
     }
 
+    /// Does what is due at this call of the kernel.
+    fn go_on(&mut self) {
+        while let Some((calls, pid, deed)) = self.meanwhile.pop_front() {
+            if calls > 0 {
+                self.meanwhile.push_front((calls - 1, pid, deed));
+                return;
+            }
+            match deed {
+                Deed::Fork(pages) => {
+                    self.fork(pid);
+                    self.write(pid, pages);
+                }
+                Deed::Write(pages) => self.write(pid, pages),
+                Deed::Unmap(pages) => self.unmap(pid, pages),
+                Deed::Exit if self.tasks.len() > 1 => self.exit(pid),
+                Deed::Exit => {}
+            }
+        }
+    }
+
     fn collect(&mut self) {
         let used: BTreeSet<u64> = self
             .tasks
@@ -212,6 +244,13 @@ impl Fake {
     pub fn world(&self) -> MutexGuard<'_, World> {
         self.0.lock().expect("no test thread panicked")
     }
+
+    /// The world at a call of the kernel, before which processes may have done something.
+    fn asked(&self) -> MutexGuard<'_, World> {
+        let mut world = self.world();
+        world.go_on();
+        world
+    }
 }
 
 impl Kernel for Fake {
@@ -229,7 +268,7 @@ impl Kernel for Fake {
     }
 
     fn processes(&mut self) -> Vec<Process> {
-        let world = self.world();
+        let world = self.asked();
         let each = world.tasks.iter();
         each.map(|(pid, task)| Process {
             pid: *pid,
@@ -239,7 +278,7 @@ impl Kernel for Fake {
     }
 
     fn areas(&mut self, pid: i32) -> Vec<Area> {
-        self.world()
+        self.asked()
             .tasks
             .get(&pid)
             .map(|task| task.areas.clone())
@@ -247,7 +286,7 @@ impl Kernel for Fake {
     }
 
     fn resident(&mut self, pid: i32, area: &Area, found: &mut dyn FnMut(u64, u64)) -> Result<(), Refusal> {
-        let world = self.world();
+        let world = self.asked();
         let task = world.tasks.get(&pid).ok_or(Refusal::Gone)?;
         let pages: Vec<u64> = task.pages.range(area.start..area.end).map(|(page, _)| *page).collect();
         for run in pages.chunk_by(|page, next| page + 1 == *next) {
@@ -257,7 +296,7 @@ impl Kernel for Fake {
     }
 
     fn nodes(&mut self, pid: i32, pages: &[u64]) -> Result<Vec<i32>, Refusal> {
-        let world = self.world();
+        let world = self.asked();
         let task = world.tasks.get(&pid).ok_or(Refusal::Gone)?;
         let node = |page: &u64| {
             task.pages
@@ -268,7 +307,7 @@ impl Kernel for Fake {
     }
 
     fn shared(&mut self, pid: i32, pages: &[u64]) -> Result<Vec<u64>, Refusal> {
-        let world = self.world();
+        let world = self.asked();
         let task = world.tasks.get(&pid).ok_or(Refusal::Gone)?;
         let mut users: BTreeMap<u64, u32> = BTreeMap::new();
         for frame in world.tasks.values().flat_map(|task| task.pages.values()) {
@@ -286,7 +325,7 @@ impl Kernel for Fake {
     }
 
     fn migrate(&mut self, pid: i32, pages: &[u64], node: u32) -> Result<Vec<i32>, Refusal> {
-        let mut world = self.world();
+        let mut world = self.asked();
         world.migrate_calls += 1;
         world.most_batch = world.most_batch.max(pages.len());
         world.now_ns += 1000 * pages.len() as u64;

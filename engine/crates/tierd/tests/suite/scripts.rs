@@ -3,10 +3,12 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Cases, TestRunner};
 
-use crate::fake::{BITS, EVERYTHING, Fake, MS, NODES, driver, knobs, live_systems, options};
+use crate::fake::{BITS, Deed, EVERYTHING, Fake, MS, NODES, driver, knobs, live_systems, options};
 
 /// Stories for each system and page size.
 const CASES_EACH: u32 = 3;
+/// Of those in which processes do not wait for the daemon.
+const MEANWHILE_EACH: u32 = 2;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -162,6 +164,83 @@ fn the_cap_holds_at_every_moment() {
             Ok(())
         })
         .unwrap_or_else(|problem| panic!("{problem}"));
+}
+
+/// Deeds as a test draws them: calls of the kernel before each, which process, and what it does where.
+type Drawn = Vec<(u32, usize, u8, u64, u64)>;
+
+/// Processes fork, write and exit between any two calls of the kernel; what they write lies in the slow tier.
+#[test]
+fn the_cap_holds_whatever_happens_meanwhile() {
+    let systems: Vec<_> = systems()
+        .into_iter()
+        .filter(|(_, page_bytes)| *page_bytes == 4096)
+        .collect();
+    let mut runner = TestRunner::new(Cases {
+        failure_persistence: None,
+        ..Cases::with_cases(MEANWHILE_EACH * systems.len() as u32)
+    });
+    let deed = (0..12_u32, 0..3_usize, 0..8_u8, 0..1500_u64, 1..900_u64);
+    let story = (
+        0..systems.len(),
+        prop::collection::vec(deed, 4..20),
+        prop::collection::vec((0..1500_u64, 100..900_u64), 2..5),
+        200..1200_u64,
+        1..6_u64,
+    );
+    runner
+        .run(&story, |(system, deeds, hot, cap, full)| {
+            meanwhile(systems[system].0, &deeds, &hot, cap, full)
+        })
+        .unwrap_or_else(|problem| panic!("{problem}"));
+}
+
+/// `full` is the number of looks of which one is at everything.
+fn meanwhile(name: &str, deeds: &Drawn, hot: &[(u64, u64)], cap: u64, full: u64) -> Result<(), TestCaseError> {
+    let fake = Fake::default();
+    let pid = fake.world().spawn();
+    let start = fake.world().map(pid, 2048, 0);
+    fake.world().touch(pid, start..start + 2048);
+    let mut set = options(4096, cap, 1 << 20);
+    set.resync_ns = set.refresh_ns * full;
+    let mut driver = driver(name, &knobs(name), &fake, set, BITS);
+    let mut left = deeds.iter();
+    for (from, pages) in hot {
+        let is_hot = start + from..start + from + pages;
+        let mut pass = |ms: u64| -> Result<bool, TestCaseError> {
+            let until = fake.world().now_ns + ms * MS;
+            while fake.world().now_ns < until {
+                fake.world().touch(pid, is_hot.clone());
+                if !driver.turn().expect("no source fails") {
+                    return Ok(false);
+                }
+                let fast = fake.world().fast_bytes();
+                prop_assert!(fast <= cap * 4096, "{}: {} bytes of {}", name, fast, cap * 4096);
+            }
+            Ok(true)
+        };
+        // What is hot comes into the fast tier; then something happens to it, and something else is hot.
+        if !pass(200)? {
+            return Ok(());
+        }
+        for (calls, nth, kind, from, pages) in left.by_ref().take(deeds.len().div_ceil(hot.len())) {
+            let range = start + from..start + from + pages;
+            let deed = match kind {
+                0..=2 => Deed::Fork(is_hot.clone()),
+                3 => Deed::Exit,
+                4 => Deed::Unmap(range),
+                5 => Deed::Write(is_hot.clone()),
+                _ => Deed::Write(range),
+            };
+            // Numbers are given in order, so those of children are known before they are there.
+            let whose = if *kind < 3 { pid } else { pid + *nth as i32 };
+            fake.world().meanwhile.push_back((*calls, whose, deed));
+        }
+        if !pass(100)? {
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
 #[test]
