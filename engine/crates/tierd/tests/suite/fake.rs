@@ -362,6 +362,10 @@ impl Kernel for Fake {
         self.world().now_ns
     }
 
+    fn thread_run_ns(&mut self, _: i32) -> Option<u64> {
+        Some(self.world().now_ns)
+    }
+
     fn own_cpu_ns(&mut self) -> u64 {
         self.world().now_ns
     }
