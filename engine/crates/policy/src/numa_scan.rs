@@ -190,7 +190,7 @@ impl NumaScan {
 
     /// A thread took a hint fault, whether or not it is counted.
     pub fn seen(&mut self, thread: u32, cx: &Context<'_>) {
-        self.periods.faulted(thread, Clocks::of(cx));
+        self.periods.faulted(thread, self.bounds(), Clocks::of(cx));
     }
 
     /// The fault of a thread that was [seen](Self::seen) counts for its period; `last` took the one before on the page.

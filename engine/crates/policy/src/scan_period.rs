@@ -64,6 +64,11 @@ impl<'a> Clocks<'a> {
     fn run(&self, thread: usize) -> Nanos {
         self.run_ns.get(thread).map_or(self.now, |ns| *ns as Nanos)
     }
+
+    /// Run time of a thread at a time that is past, if it has run since.
+    fn run_at(&self, thread: usize, at: Nanos) -> Nanos {
+        self.run(thread).saturating_sub(self.now.saturating_sub(at))
+    }
 }
 
 /// Shortest and longest period of a thread outside a group, which depend on the size of the process.
@@ -194,8 +199,12 @@ impl ScanPeriods {
         }
         if !self.is_due {
             self.is_due = true;
+            // What comes after the last tick at which it was not due is tried at one at which it is.
+            let last_tick = self.due_at.next_multiple_of(TICK_NS).checked_sub(TICK_NS);
             for number in 0..self.threads.len() {
-                self.try_until(number, clocks.run(number), bounds, clocks);
+                if let Some(last_tick) = last_tick {
+                    self.try_until(number, clocks.run_at(number, last_tick), bounds, clocks);
+                }
             }
         }
         let late = |(number, thread): (usize, &Thread)| {
@@ -206,10 +215,10 @@ impl ScanPeriods {
         Some(number)
     }
 
-    /// A thread has tried each time that it came to before it had run for `run_ns`.
+    /// A thread has tried each time that it came to until it had run for `run_ns`.
     fn try_until(&mut self, number: usize, run_ns: Nanos, bounds: Bounds, clocks: Clocks<'_>) {
         let thread = &mut self.threads[number];
-        while thread.tries_at(bounds) < run_ns {
+        while thread.tries_at(bounds) <= run_ns {
             thread.stamp_ns = thread.tries_at(bounds);
             // The first thread takes up the shortest period as it first tries.
             if !std::mem::replace(&mut thread.tried, true) && Some(number) == clocks.first {
@@ -220,7 +229,7 @@ impl ScanPeriods {
 
     /// That thread has scanned, which took `spent_ns`.
     pub fn scanned(&mut self, number: usize, bounds: Bounds, clocks: Clocks<'_>, spent_ns: f64) {
-        self.try_until(number, clocks.run(number) + 1, bounds, clocks);
+        self.try_until(number, clocks.run(number), bounds, clocks);
         let thread = &mut self.threads[number];
         thread.stamp_ns += STANDS_BACK_TICKS * TICK_NS + (SELF_LIMIT * spent_ns) as Nanos;
         self.due_at = clocks.now + thread.period_ms(bounds) * MS;
@@ -229,8 +238,14 @@ impl ScanPeriods {
     }
 
     /// A thread took a fault.
-    pub fn faulted(&mut self, thread: u32, clocks: Clocks<'_>) {
-        self.meet(thread as usize + 1, clocks);
+    pub fn faulted(&mut self, thread: u32, bounds: Bounds, clocks: Clocks<'_>) {
+        let number = thread as usize;
+        self.meet(number + 1, clocks);
+        if clocks.now < self.due_at {
+            // What the fault does to its period is not true of tries before.
+            let last_tick = clocks.now - clocks.now % TICK_NS;
+            self.try_until(number, clocks.run_at(number, last_tick), bounds, clocks);
+        }
     }
 
     /// Counts a fault of a thread that has faulted, at `now`, when the scanner has come to the end `pass` times; `last` is
@@ -330,7 +345,7 @@ mod tests {
     fn periods_of(passes: u64, mut of_a_pass: impl FnMut(&mut ScanPeriods, u64)) -> Vec<u64> {
         let mut periods = ScanPeriods::new(0);
         let pass = |pass| {
-            periods.faulted(0, all_running(0));
+            periods.faulted(0, BOUNDS, all_running(0));
             of_a_pass(&mut periods, pass);
             periods.period_ms(BOUNDS)
         };
@@ -369,7 +384,7 @@ mod tests {
             shared: true,
         };
         let mut periods = ScanPeriods::new(0);
-        periods.faulted(7, all_running(0));
+        periods.faulted(7, BOUNDS, all_running(0));
         for pass in 0..9 {
             for thread in 0..8 {
                 periods.count(thread, shared, Some((thread + 1) % 8), pass, BOUNDS, 0);
@@ -450,10 +465,44 @@ mod tests {
     }
 
     #[test]
+    fn what_is_tried_between_ticks_is_tried_at_the_next() {
+        let mut periods = ScanPeriods::new(0);
+        let short = Bounds {
+            shortest_ms: 6,
+            ..BOUNDS
+        };
+        let scans_at = |periods: &mut ScanPeriods, ms| periods.scans_now(short, all_running(ms));
+        assert_eq!(scans_at(&mut periods, 40), Some(0));
+        periods.scanned(0, short, all_running(40), 0.0);
+        periods.faulted(1, short, all_running(41));
+        // Both the process and thread 1, which last tried at 40 ms, come to it at 46 ms.
+        assert_eq!(scans_at(&mut periods, 44), None);
+        assert_eq!(periods.next_at(short, all_running(44)), 48 * MS);
+        assert_eq!(scans_at(&mut periods, 48), Some(1));
+    }
+
+    #[test]
+    fn tries_before_a_fault_were_by_the_period_of_then() {
+        let mut periods = ScanPeriods::new(0);
+        let scans_at = |periods: &mut ScanPeriods, ms| periods.scans_now(BOUNDS, all_running(ms));
+        assert_eq!(scans_at(&mut periods, 100), Some(0));
+        periods.scanned(0, BOUNDS, all_running(100), 0.0);
+        for (pass, at_ms) in [(1, 150), (2, 330)] {
+            periods.faulted(0, BOUNDS, all_running(at_ms));
+            periods.count(0, PRIVATE, None, pass, BOUNDS, at_ms * MS);
+        }
+        // It stood back for 8 ms and tried at 308 ms, 200 ms later; then it waits for 400 ms. At 708 ms the process is not due.
+        assert_eq!(periods.period_ms(BOUNDS), 400);
+        assert_eq!(periods.next_at(BOUNDS, all_running(330)), 732 * MS);
+        assert_eq!(scans_at(&mut periods, 732), None);
+        assert_eq!(periods.next_at(BOUNDS, all_running(732)), 1108 * MS);
+    }
+
+    #[test]
     fn the_thread_with_the_shortest_period_scans() {
         let mut periods = ScanPeriods::new(0);
         let scans_at = |periods: &mut ScanPeriods, ms| periods.scans_now(BOUNDS, all_running(ms));
-        periods.faulted(1, all_running(0));
+        periods.faulted(1, BOUNDS, all_running(0));
         assert_eq!(scans_at(&mut periods, 100), Some(0));
         periods.scanned(0, BOUNDS, all_running(100), 0.0);
         // Thread 0 slows down, thread 1 does not look at its counts.
