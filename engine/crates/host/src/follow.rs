@@ -58,6 +58,12 @@ pub fn cpu_ns(pid: i32) -> Option<u64> {
     process::cpu_ns(pid)
 }
 
+/// How long a thread has run on a core, in nanoseconds.
+#[must_use]
+pub fn run_ns(thread: i32) -> Option<u64> {
+    process::run_ns(thread)
+}
+
 /// Whether a mapping is memory of the process alone that it may write: heap, stacks, anonymous mappings.
 fn private_memory(line: &str) -> Option<Area> {
     let mut words = line.split_ascii_whitespace();

@@ -13,6 +13,12 @@ pub(crate) fn cpu_ns(pid: i32) -> Option<u64> {
     known.then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
+/// How long a thread has run on a core, in nanoseconds; nothing when it is gone or the kernel does not keep count.
+pub(crate) fn run_ns(thread: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{thread}/schedstat")).ok()?;
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
 /// The fields of `/proc/PID/stat` behind the name, from the state on.
 fn fields(pid: i32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

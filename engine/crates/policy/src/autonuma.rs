@@ -57,7 +57,7 @@ crate::knobs! {
         /// Bytes of hot pages per second beyond which none is promoted; 65536 limits nothing
         rate_limit_mbps: u32 = 65_536, int(16, 65_536, log), unit "MB/s", special [], tuned, live,
             when "variant" = "tiering-0.8", source "kernel.numa_balancing_rate_limit_mbps of that kernel; default of Linux 6.1; range ours";
-        /// Time before the first scan
+        /// Time before the first scan, and first period of threads that the first one starts
         scan_delay_ms: u32 = 1000, int(0, 10_000), unit "ms", special [], fixed, live,
             source "Linux kernel/sched/fair.c (debugfs sched/numa_balancing); range ours";
         /// What absolute sizes and rates are multiplied by, for workloads smaller than the original ones
@@ -122,7 +122,7 @@ impl Autonuma {
     }
 
     fn on_hint_fault(&mut self, fault: &Fault, cx: &mut Context<'_>) {
-        self.balancing.faulted(fault);
+        self.balancing.faulted(fault, cx);
         if fault.tier == 0 || !self.is_to_rise(fault, cx) {
             return;
         }

@@ -369,7 +369,7 @@ impl Flexmem {
     }
 
     fn schedule(&self, cx: &mut Context<'_>) {
-        let next = self.scan.next_at().min(self.next_trigger);
+        let next = self.scan.next_at(cx).min(self.next_trigger);
         let next = self.quota.next_look().map_or(next, |look| look.min(next));
         cx.wake_at(next.max(cx.now));
     }

@@ -8,7 +8,8 @@
 //!
 //! What is surprising:
 //!
-//! - the shortest scan period has nothing to do with `scan_period_min_ms` from 2.5 GiB on: 2560 MB/s are scanned then;
+//! - the shortest scan period has nothing to do with `scan_period_min_ms` from 2.5 GiB on: 2560 MB/s are scanned then, by the
+//!   first thread alone, as others begin with a period of `scan_delay_ms`;
 //! - it does not stay the shortest. In 5.18 one promotion without room, and a thread's period doubles after every pass; from
 //!   6.1 on promotions themselves count as faults that are neither shared nor local, which has the same effect
 //!   ([`ScanPeriods`](crate::scan_period::ScanPeriods)). So it ends at `scan_period_ratio` times the shortest, and
@@ -73,7 +74,7 @@ crate::knobs! {
         /// Whether faults make the scan period longer; the kernel of Colloid's artifact leaves that out
         adapts_scan_period: bool = true, bool, unit "", special [], fixed, rebuild,
             source "Linux kernel/sched/fair.c (task_numa_fault); false in Colloid's artifact (Linux 6.3)";
-        /// Time before the first scan
+        /// Time before the first scan, and first period of threads that the first one starts
         scan_delay_ms: u32 = 1000, int(0, 10_000), unit "ms", special [], fixed, live,
             source "Linux kernel/sched/fair.c (debugfs sched/numa_balancing); range ours";
         /// Whether kswapd demotes at all
@@ -149,7 +150,7 @@ impl Nbt {
     }
 
     fn on_hint_fault(&mut self, fault: &Fault, cx: &mut Context<'_>) {
-        self.balancing.faulted(fault);
+        self.balancing.faulted(fault, cx);
         // Pages of fast memory are marked for an outer policy only.
         if fault.tier == 0 || !self.is_to_rise(fault, cx) {
             return;

@@ -171,7 +171,7 @@ impl Nomad {
     }
 
     fn on_hint_fault(&mut self, fault: &Fault, cx: &mut Context<'_>) -> u32 {
-        self.tpp.balancing.faulted(fault);
+        self.tpp.balancing.faulted(fault, cx);
         if fault.tier == 0 {
             return 0; // marked for an outer policy only
         }
@@ -336,7 +336,7 @@ impl Nomad {
     fn rest(&mut self, cx: &mut Context<'_>) {
         self.work(cx);
         self.reclaim_low_tiers(cx);
-        let next = self.tpp.balancing.next_at();
+        let next = self.tpp.balancing.next_at(cx);
         let work_at = self.work_at.filter(|_| self.batch_left == 0);
         cx.wake_at(work_at.map_or(next, |at| at.min(next)));
     }

@@ -165,9 +165,9 @@ impl NumaBalancing {
     }
 
     /// Takes note of a hint fault.
-    pub fn faulted(&mut self, fault: &Fault) {
+    pub fn faulted(&mut self, fault: &Fault, cx: &Context<'_>) {
         self.scan.faulted(fault.page);
-        self.scan.seen(fault.thread);
+        self.scan.seen(fault.thread, cx);
         if self.statistics == Statistics::AllFaults {
             let thread = (fault.thread % u32::from(u16::MAX)) as u16 + 1;
             let last = std::mem::replace(&mut self.last_thread[fault.page as usize], thread);
@@ -267,13 +267,13 @@ impl NumaBalancing {
 
     /// Asks for the next wake-up; a method that may have woken kswapd ends with it.
     pub fn set_wake(&self, cx: &mut Context<'_>) {
-        cx.wake_at(self.next_at());
+        cx.wake_at(self.next_at(cx));
     }
 
     /// When the scanner or kswapd wants to go on.
     #[must_use]
-    pub fn next_at(&self) -> Nanos {
-        let next = self.scan.next_at();
+    pub fn next_at(&self, cx: &Context<'_>) -> Nanos {
+        let next = self.scan.next_at(cx);
         self.kswapd.next_at().map_or(next, |at| at.min(next))
     }
 

@@ -8,8 +8,8 @@
 //!
 //! The shortest period is `scan_period_min_ms` for the *whole* process: divided by the number of windows in
 //! its memory, but never so short that more than 2560 MB/s would be scanned. From 2.5 GiB on the defaults
-//! mean 256 MB every 100 ms and a pass takes the memory's size over 2.56 GB/s. Where faults are counted the
-//! periods of the threads adapt between that and the longest ([`ScanPeriods`]).
+//! mean 256 MB every 100 ms, for a thread that is alone. The periods of the threads, by their run time, decide who scans when; where
+//! faults are counted they adapt ([`ScanPeriods`]).
 //!
 //! Pages in 2 MiB are marked by one entry each. The order in addresses is that of page numbers.
 
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 use crate::page_bits::{PageBits, runs, words};
-use crate::scan_period::{Bounds, Counted, ScanPeriods};
+use crate::scan_period::{Bounds, Clocks, Counted, ScanPeriods};
 use crate::{Context, Nanos, Page, PageMap, Tier, Topology};
 
 /// Marking a page-table entry inaccessible: 30 to 60 ns.
@@ -75,7 +75,7 @@ impl NumaScan {
         let window_bytes = (u64::from(pace.size_mb) << 20) as f64 * pace.footprint_scale;
         let window_pages = topology.pages_in(window_bytes as u64).max(1);
         Self {
-            periods: ScanPeriods::new(Nanos::from(pace.delay_ms) * 1_000_000),
+            periods: ScanPeriods::new(u64::from(pace.delay_ms)),
             pace,
             window_pages,
             all_tiers,
@@ -135,10 +135,10 @@ impl NumaScan {
         cx.arm(pages);
     }
 
-    /// When the next scan is due.
+    /// When the next scan may be due.
     #[must_use]
-    pub fn next_at(&self) -> Nanos {
-        self.periods.next_at(self.bounds())
+    pub fn next_at(&self, cx: &Context<'_>) -> Nanos {
+        self.periods.next_at(self.bounds(), Clocks::of(cx))
     }
 
     /// How often it has come to the end of memory.
@@ -189,8 +189,8 @@ impl NumaScan {
     }
 
     /// A thread took a hint fault, whether or not it is counted.
-    pub fn seen(&mut self, thread: u32) {
-        self.periods.faulted(thread);
+    pub fn seen(&mut self, thread: u32, cx: &Context<'_>) {
+        self.periods.faulted(thread, self.bounds(), Clocks::of(cx));
     }
 
     /// The fault of a thread that was [seen](Self::seen) counts for its period; `last` took the one before on the page.
@@ -206,14 +206,14 @@ impl NumaScan {
 
     /// Scans if it is time to; whether it did.
     pub fn scan_if_due(&mut self, cx: &mut Context<'_>) -> bool {
-        let due = cx.now >= self.next_at();
-        if due {
-            let spent_ns = self.scan(cx);
-            self.scan_ns += spent_ns;
-            cx.spend_in_application(spent_ns);
-            self.periods.scanned(self.bounds(), cx.now, spent_ns);
-        }
-        due
+        let Some(thread) = self.periods.scans_now(self.bounds(), Clocks::of(cx)) else {
+            return false;
+        };
+        let spent_ns = self.scan(cx);
+        self.scan_ns += spent_ns;
+        cx.spend_in_application(spent_ns);
+        self.periods.scanned(thread, self.bounds(), Clocks::of(cx), spent_ns);
+        true
     }
 
     /// One scan; how long it took.

@@ -107,6 +107,11 @@ pub struct Counters {
     pub tiers: Vec<TierCounters>,
     /// Of the application's cores.
     pub cores: CoreCounters,
+    /// How long each of the application's threads has run on a core, by number, for a policy that needs hint faults: the time in
+    /// which it neither slept nor waited for a core. A thread that is not listed is taken to have run all the time.
+    pub run_ns: Vec<f64>,
+    /// Which of the threads is the one that the program began with, if one is; nobody asks where none is listed.
+    pub first_thread: Option<u32>,
 }
 
 /// Over which time [`Truth`] is asked.

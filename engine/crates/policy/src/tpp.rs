@@ -61,7 +61,7 @@ crate::knobs! {
             source "TPP patch (mm/vmscan.c); range ours";
         /// kernel.numa_balancing: 2 tiering only, whose scan period is fixed, 3 with normal balancing, whose period adapts
         numa_balancing_mode: u8 = 3, int(2, 3), unit "", special [], fixed, live, source "run scripts of the Alto artifact";
-        /// Time before the first scan
+        /// Time before the first scan, and first period of threads that the first one starts
         scan_delay_ms: u32 = 1000, int(0, 10_000), unit "ms", special [], fixed, live,
             source "Linux kernel/sched/fair.c (debugfs sched/numa_balancing); range ours";
         /// Whether only pages of the active list are promoted; otherwise every faulting page is
@@ -159,7 +159,7 @@ impl Tpp {
     }
 
     fn on_hint_fault(&mut self, fault: &Fault, cx: &mut Context<'_>) {
-        self.balancing.faulted(fault);
+        self.balancing.faulted(fault, cx);
         if fault.tier == 0 {
             return; // marked for an outer policy only
         }

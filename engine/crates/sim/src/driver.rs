@@ -172,6 +172,15 @@ impl<'w> Driver<'w> {
             accessed: Accessed::Unread,
             counters: Counters {
                 tiers: vec![TierCounters::default(); tiers],
+                run_ns: vec![
+                    0.0;
+                    if needs.hint_faults {
+                        workload.max_threads as usize
+                    } else {
+                        0
+                    }
+                ],
+                first_thread: (!workload.first_thread_waits).then_some(0),
                 ..Counters::default()
             },
             truth: None,
@@ -383,6 +392,13 @@ impl<'w> Driver<'w> {
     #[must_use]
     pub fn busy_cores(&self, ns: f64) -> f64 {
         self.overheads.busy_cores + (self.background_ns / ns.max(1.0)).min(1.0)
+    }
+
+    /// Thread `number` has run on a core for `ns`.
+    pub fn run(&mut self, number: usize, ns: f64) {
+        if let Some(run_ns) = self.counters.run_ns.get_mut(number) {
+            *run_ns += ns;
+        }
     }
 
     /// The tiering system's threads have run for `ns`.

@@ -106,6 +106,8 @@ struct Progress {
     left: Vec<f64>,
     /// Thread time lost to samples and blocked pages and not yet charged, by group.
     debt_ns: Vec<f64>,
+    /// The part of it in which threads sleep, as others move the page that they wait for.
+    asleep_ns: Vec<f64>,
     /// Operations per nanosecond, by group.
     rate: Vec<f64>,
     /// Thread time per operation, by group.
@@ -225,6 +227,7 @@ impl<'w> Fast<'w> {
                 .iter()
                 .map(|g| self.debt_ns * f64::from(g.threads) / threads)
                 .collect(),
+            asleep_ns: vec![0.0; phase.groups.len()],
             rate: vec![0.0; phase.groups.len()],
             op_ns: vec![1.0; phase.groups.len()],
         };
@@ -437,8 +440,7 @@ impl<'w> Fast<'w> {
                 continue;
             }
             let available = f64::from(group.threads) * share * dt_ns;
-            let paid = progress.debt_ns[g].min(available);
-            progress.debt_ns[g] -= paid;
+            let paid = self.pay(g, threads.clone(), available, progress);
             self.driver.metrics.stall_s += paid / share / 1e9;
             let ops = ((available - paid) / progress.op_ns[g]).min(progress.left[g]);
             progress.left[g] -= ops;

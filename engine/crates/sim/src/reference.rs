@@ -87,6 +87,8 @@ struct Reference<'w> {
     waited_ns: Vec<f64>,
     /// Time that threads owe for moves in faults, by thread.
     charges: Vec<(u32, f64)>,
+    /// Time that each thread has slept, as others move its page, and that is not yet counted.
+    asleep_ns: Vec<f64>,
     /// Stores of this quantum and of the one before, where copies are transactions.
     stores: [Vec<(u32, f64)>; 2],
 }
@@ -190,6 +192,7 @@ impl<'w> Reference<'w> {
             faults: Vec::new(),
             waited_ns: vec![0.0; tiers * workload.max_threads as usize],
             charges: Vec::new(),
+            asleep_ns: vec![0.0; workload.max_threads as usize],
             stores: [Vec::new(), Vec::new()],
         })
     }
@@ -375,6 +378,13 @@ impl<'w> Reference<'w> {
         stretch.fast_traffic_bytes = (traffic[0].read_gbps + traffic[0].write_gbps) * ns;
         stretch.slow_traffic_bytes = (traffic[last].read_gbps + traffic[last].write_gbps) * ns;
         self.count_time(ns, running as f64, share, &traffic);
+        for thread in threads.iter().filter(|thread| left[thread.group] > 0.0) {
+            let asleep_ns = &mut self.asleep_ns[thread.number as usize];
+            // A wait that lasts beyond the quantum is slept through in the next one.
+            let slept_ns = asleep_ns.min(ns);
+            *asleep_ns -= slept_ns;
+            self.driver.run(thread.number as usize, share * (ns - slept_ns));
+        }
         self.solver.step(&traffic);
         self.now = until;
         let samples = std::mem::take(&mut self.samples);
@@ -521,7 +531,7 @@ impl<'w> Reference<'w> {
                     self.count_hit(prefetched, mlp);
                     continue;
                 }
-                lost_ns += self.wait_for(page, false, thread.clock_ns + lost_ns);
+                lost_ns += self.wait_for(thread.number, page, false, thread.clock_ns + lost_ns);
                 self.lines[tier][0] += 1.0;
                 self.lines[tier][1] += writes_per_read;
                 stretch.reads += 1.0;
@@ -569,7 +579,7 @@ impl<'w> Reference<'w> {
                     Popularity::Stationary { .. } => self.next_line(stream, thread, i, group.threads).0,
                 };
                 lost_ns += self.touch(thread.number, page, true, thread.clock_ns + lost_ns);
-                lost_ns += self.wait_for(page, true, thread.clock_ns + lost_ns);
+                lost_ns += self.wait_for(thread.number, page, true, thread.clock_ns + lost_ns);
                 let tier = self.driver.memory.tier_of(page);
                 lost_ns += self.count(thread, page, tier, true) / share;
             }
@@ -593,15 +603,17 @@ impl<'w> Reference<'w> {
         thread.clock_ns += demand.duration_ns(self.machine, computing_ns) / share + lost_ns;
     }
 
-    /// How long an access at `at_ns` waits for its page.
-    fn wait_for(&self, page: u32, write: bool, at_ns: f64) -> f64 {
+    /// How long an access of thread `number` at `at_ns` waits for its page.
+    fn wait_for(&mut self, number: u32, page: u32, write: bool, at_ns: f64) -> f64 {
         let waits = |b: &&Blocked| {
             b.request.range().contains(&page)
                 && b.from_ns <= at_ns
                 && at_ns < b.to_ns
                 && (write || b.waiting == Waiting::All)
         };
-        self.blocked.iter().find(waits).map_or(0.0, |b| b.to_ns - at_ns)
+        let waited_ns = self.blocked.iter().find(waits).map_or(0.0, |b| b.to_ns - at_ns);
+        self.asleep_ns[number as usize] += waited_ns;
+        waited_ns
     }
 
     /// Counts what goes by time: cycles, busy tiers and traffic of a quantum of `ns`.

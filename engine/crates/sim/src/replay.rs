@@ -80,6 +80,8 @@ pub fn workload_of(replay: Replay, threads: u32) -> WorkloadModel {
             repeat: replay.repeat,
             phases,
         }],
+        // Kernels that are recorded run in teams, which the first thread is in.
+        first_thread_waits: false,
     }
 }
 
@@ -146,6 +148,7 @@ mod tests {
             site: None,
         };
         let model = WorkloadModel {
+            first_thread_waits: false,
             objects: vec![object(4096), object(8192)],
             blocks: Vec::new(),
         };

@@ -265,6 +265,9 @@ pub struct WorkloadModel {
     pub objects: Vec<ObjectModel>,
     /// Work.
     pub blocks: Vec<Block>,
+    /// Whether the program's first thread waits for these, as where they are started with pthreads; with OpenMP it is one of them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub first_thread_waits: bool,
 }
 
 /// Traffic of somebody else on a tier: constant while it lasts, or of threads that wait for their lines.

@@ -175,6 +175,8 @@ pub struct Workload {
     pub schedule: Vec<(std::ops::Range<usize>, u32)>,
     /// Most threads of any phase.
     pub max_threads: u32,
+    /// Whether the program's first thread is none of them.
+    pub first_thread_waits: bool,
 }
 
 /// Misses in flight per core by class: dependent loads wait for each other; eight to nine
@@ -282,6 +284,7 @@ impl Workload {
             phases,
             schedule,
             max_threads,
+            first_thread_waits: model.first_thread_waits,
         };
         workload.peak_pages = lifetime::peak_pages(&workload)?;
         Ok(workload)

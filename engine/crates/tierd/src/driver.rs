@@ -160,7 +160,10 @@ pub struct Driver<K> {
     pub(crate) spent: Spent,
     pub(crate) placing: bool,
     needs_counters: bool,
+    needs_run_times: bool,
     counters: Counters,
+    /// What is missing of each thread's own count to the policy's time, by number.
+    run_begun_ns: Vec<f64>,
     counted_at: Nanos,
     counted_cpu_ns: u64,
     rng: CounterRng,
@@ -204,6 +207,9 @@ impl<K: Kernel> Driver<K> {
             spent: Spent::default(),
             placing: options.place_first,
             needs_counters: policy.needs().counters,
+            // Where faults are made up of what a process has accessed, nobody knows which thread it was.
+            needs_run_times: policy.needs().hint_faults && translator.names_threads(),
+            run_begun_ns: Vec::new(),
             counters: Counters {
                 tiers: vec![TierCounters::default(); 2],
                 ..Counters::default()
@@ -396,6 +402,9 @@ impl<K: Kernel> Driver<K> {
         if self.needs_counters {
             self.count();
         }
+        if self.needs_run_times {
+            self.read_run_times();
+        }
         self.spent.sampling_ns += self.kernel.own_cpu_ns() - begun;
         if !news.faults.is_empty() {
             self.counts.hint_faults += news.faults.iter().filter(|fault| fault.kind == FaultKind::Hint).count() as u64;
@@ -406,6 +415,29 @@ impl<K: Kernel> Driver<K> {
             self.call(|policy, cx| policy.on_samples(&news.samples, cx));
         }
         Ok(())
+    }
+
+    /// Reads how long threads have run; one that was not known is taken to have run until now.
+    fn read_run_times(&mut self) {
+        let now = self.now() as f64;
+        for (thread, number) in self.translator.threads() {
+            let (run_ns, number) = (self.kernel.thread_run_ns(thread), number as usize);
+            if number >= self.run_begun_ns.len() {
+                self.run_begun_ns.resize(number + 1, f64::NAN);
+                self.counters.run_ns.resize(number + 1, now);
+            }
+            let Some(run_ns) = run_ns.map(|ns| ns as f64) else {
+                continue;
+            };
+            if self.run_begun_ns[number].is_nan() {
+                self.run_begun_ns[number] = now - run_ns;
+            }
+            self.counters.run_ns[number] = self.run_begun_ns[number] + run_ns;
+            if self.managed.contains_key(&thread) {
+                // The thread that a process begins with has its number.
+                self.counters.first_thread.get_or_insert(number as u32);
+            }
+        }
     }
 
     /// Brings the software counters up to date.

@@ -75,6 +75,9 @@ pub trait Kernel {
     /// Processor time of the workload so far, in nanoseconds.
     fn workload_cpu_ns(&mut self) -> u64;
 
+    /// How long a thread of the workload has run on a core so far, in nanoseconds; nothing when it is gone.
+    fn thread_run_ns(&mut self, thread: i32) -> Option<u64>;
+
     /// Processor time of the calling thread so far, in nanoseconds.
     fn own_cpu_ns(&mut self) -> u64;
 }

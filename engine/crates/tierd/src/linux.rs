@@ -142,6 +142,10 @@ impl Kernel for Linux {
         self.cpu_ns.values().sum()
     }
 
+    fn thread_run_ns(&mut self, thread: i32) -> Option<u64> {
+        follow::run_ns(thread)
+    }
+
     fn own_cpu_ns(&mut self) -> u64 {
         thread_cpu_ns()
     }

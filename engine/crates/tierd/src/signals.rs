@@ -290,6 +290,17 @@ impl Translator {
         self.armed.capacity() as u64 * 4
     }
 
+    /// Whether faults come with the thread that took them.
+    #[must_use]
+    pub fn names_threads(&self) -> bool {
+        self.hint_faults && !self.emulates_faults
+    }
+
+    /// The threads that accesses have named, with their numbers.
+    pub fn threads(&self) -> impl Iterator<Item = (i32, u32)> {
+        self.threads.iter().map(|(tid, number)| (*tid, *number))
+    }
+
     fn thread(&mut self, tid: i32) -> u32 {
         let next = self.threads.len() as u32;
         *self.threads.entry(tid).or_insert(next)

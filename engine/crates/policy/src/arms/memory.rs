@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CoreCounters, Counters, Migrated, Nanos, Outcome, Tier, TierCounters};
+use crate::{Counters, Migrated, Nanos, Outcome, Tier, TierCounters};
 
 /// Fewer requests in a round say too little about a tier's latency.
 const MIN_REQUESTS: f64 = 1_000.0;
@@ -41,7 +41,7 @@ impl Memory {
             latencies: vec![None; tiers],
             last: Counters {
                 tiers: vec![TierCounters::default(); tiers],
-                cores: CoreCounters::default(),
+                ..Counters::default()
             },
             stall_share: 1.0,
             move_ns,

@@ -26,11 +26,12 @@ fn machine(system: &str, knobs: &[(&str, Value)]) -> Driver {
     driver
 }
 
-/// At which touch of page 9, one a second, it goes up.
+/// At which touch of page 9, one after each scan of a thread that is alone (a second, and two ticks for which it stands back), it
+/// goes up.
 fn promoted_at_touch(driver: &mut Driver) -> Option<u32> {
     (1..6).find(|_| {
         driver.touch(&[9], false);
-        driver.run_until(driver.now + 1000 * MS);
+        driver.run_until(driver.now + 1010 * MS);
         driver.tier_of(9) == 0
     })
 }

@@ -127,6 +127,7 @@ impl FastCopies<'_, '_> {
             }
             // A wait is time of a thread, which has only a share of a core to lose.
             self.progress.debt_ns[g] += self.share * waited_ns;
+            self.progress.asleep_ns[g] += self.share * waited_ns;
         }
     }
 }

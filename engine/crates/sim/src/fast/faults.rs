@@ -81,6 +81,24 @@ impl Fast<'_> {
         }
     }
 
+    /// Has group `g` pay what it owes of `available` thread time, and its threads run for what they do not sleep of it; what is paid.
+    pub(super) fn pay(
+        &mut self,
+        g: usize,
+        threads: std::ops::Range<usize>,
+        available: f64,
+        progress: &mut Progress,
+    ) -> f64 {
+        let paid = progress.debt_ns[g].min(available);
+        // A debt is paid evenly, whatever it is made of.
+        let slept = paid * (progress.asleep_ns[g] / progress.debt_ns[g].max(f64::MIN_POSITIVE)).min(1.0);
+        progress.debt_ns[g] -= paid;
+        progress.asleep_ns[g] -= slept;
+        let ran = (available - slept) / threads.len() as f64;
+        threads.for_each(|thread| self.driver.run(thread, ran));
+        paid
+    }
+
     /// How long group `g` may go on before its faults have cost its threads a slice: it is to stand still at the pages
     /// that it touches, not to touch all pages first and then to stand still. What its threads owe by now they pay
     /// first, which takes a slice at once, however often they will fault thereafter.

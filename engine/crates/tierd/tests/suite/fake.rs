@@ -44,6 +44,8 @@ pub enum Deed {
 #[derive(Debug, Default)]
 pub struct World {
     pub now_ns: u64,
+    /// Of this time threads have slept.
+    pub slept_ns: u64,
     /// Calls of the kernel until each deed, from the one before, and whose it is.
     pub meanwhile: VecDeque<(u32, i32, Deed)>,
     pub tasks: BTreeMap<i32, Task>,
@@ -360,6 +362,11 @@ impl Kernel for Fake {
 
     fn workload_cpu_ns(&mut self) -> u64 {
         self.world().now_ns
+    }
+
+    fn thread_run_ns(&mut self, _: i32) -> Option<u64> {
+        let world = self.world();
+        Some(world.now_ns - world.slept_ns)
     }
 
     fn own_cpu_ns(&mut self) -> u64 {

@@ -77,6 +77,38 @@ fn hardware_samples_and_hint_faults_are_passed_on() {
 }
 
 #[test]
+fn threads_that_sleep_do_not_scan() {
+    let world = Fake::default();
+    let pid = world.world().spawn();
+    let start = world.world().map(pid, PAGES, 0);
+    world.world().touch(pid, start..start + PAGES);
+    let set = options(4 << 10, FAST_FRAMES, 8192);
+    let mut driver = driver("tpp", &knobs("tpp"), &world, set, EVERYTHING);
+    let mut passes = |asleep: bool| {
+        let end_ns = world.world().now_ns + 12_000 * MS;
+        while world.world().now_ns < end_ns {
+            let begun_ns = world.world().now_ns;
+            if !asleep {
+                world.world().touch(pid, start + 2048..start + 2048 + HOT);
+            }
+            driver.turn().expect("nothing fails");
+            if asleep {
+                let mut world = world.world();
+                world.slept_ns += world.now_ns - begun_ns;
+            }
+        }
+        let gauges = driver.gauges();
+        let passes = gauges.iter().find(|gauge| gauge.name == "scan_passes");
+        passes.expect("tpp has a scanner").value
+    };
+    let [running, asleep, again] = [false, true, false].map(&mut passes);
+    assert!(running >= 5.0, "{running}");
+    // One may have been under way.
+    assert!(asleep <= running + 1.0, "{running} then {asleep}");
+    assert!(again >= asleep + 5.0, "{asleep} then {again}");
+}
+
+#[test]
 fn new_memory_goes_where_the_policy_places_it() {
     for (name, expected) in [("notier", 512), ("all-slow", 0)] {
         let world = Fake::default();
