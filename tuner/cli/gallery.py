@@ -41,7 +41,7 @@ def gallery(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Gather tuned configurations of campaigns, or list what there is.
+    """Gather tuned configurations, or list what there is.
 
     Each has its context, its gain on held-back seeds with the interval, its
     budget, versions, and the command that makes it again. What `tiertune
