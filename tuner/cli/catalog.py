@@ -86,8 +86,9 @@ def show(
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """Show a system's knobs, a config in its native names, or one from the
-    gallery.
+    """Show a system's knobs, a config, or one from the gallery.
+
+    Native names are those of the system itself.
 
     \b
     Examples:
