@@ -35,10 +35,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+def only(folder: Path) -> tuple[str, Path]:
+    """The option that leaves out what comes with tiertune."""
+    return "--gallery-dir", folder / "results/gallery"
+
+
 def asked(folder: Path, machine: str, ratio: str, *more: str | Path) -> Any:
     """The answer for the small workload there."""
     context = ("-w", folder / "small-workload.yaml", "-m", machine, "--ratio", ratio)
-    said = tiertune("show", "hemem", "--gallery", *context, *more, "--results", folder / "results", "--json")
+    said = tiertune("show", "hemem", "--gallery", *context, *more, *only(folder), "--json")
     assert said.exit_code == 0, said.stderr
     return json.loads(said.stdout)
 
@@ -111,7 +116,7 @@ def test_trust_in_another_context_is_that_of_the_transfer_matrix(folder: Path) -
 
 def test_what_nobody_tested_is_said_and_so_is_how_to_be_sure(folder: Path) -> None:
     context = ("-w", "gups", "-m", "icx-pmem", "--ratio", "1:12")
-    said = tiertune("show", "hemem", "--gallery", *context, "--results", folder / "results")
+    said = tiertune("show", "hemem", "--gallery", *context, *only(folder))
     assert said.exit_code == 0, said.stderr
     assert "nobody has tested how far configurations carry over to another program" in said.stdout
     assert "program: small there, gups here" in said.stdout
@@ -121,7 +126,7 @@ def test_what_nobody_tested_is_said_and_so_is_how_to_be_sure(folder: Path) -> No
 
 def test_native_is_for_a_pipe_and_tells_the_rest_beside_it(folder: Path) -> None:
     context = ("-w", folder / "small-workload.yaml", "-m", "skx-numa", "--native")
-    results = ("--results", folder / "results")
+    results = only(folder)
     same = tiertune("show", "hemem", "--gallery", *context, "--ratio", "1:12", *results)
     gallery = load_gallery(str(folder / "results/gallery/hemem.yaml"))
     assert same.stdout == gallery.entries[1].native
@@ -161,7 +166,7 @@ def test_check_is_0_for_what_this_engine_measured_and_5_for_another(folder: Path
     assert as_json.exit_code == 5
     assert len(json.loads(as_json.stdout)["stale"]) == 1
     context = ("-w", folder / "small-workload.yaml", "-m", "skx-numa", "--ratio", "1:4")
-    shown = tiertune("show", "hemem", "--gallery", *context, *results)
+    shown = tiertune("show", "hemem", "--gallery", *context, *only(tmp_path))
     assert shown.exit_code == 0
     assert "tiertune: stale: measured by build 0123456789abcdef" in shown.stderr
 
@@ -183,7 +188,7 @@ def test_a_machine_that_changed_under_its_name_is_another(folder: Path, tmp_path
         (("gallery", "--dry-run"), "--dry-run: goes with campaigns"),
         (("gallery", "--gallery-dir", "nowhere"), "nowhere: there is no gallery"),
         (("show", "hemen", "--gallery"), "did you mean 'hemem'"),
-        (("show", "memtis", "--gallery"), "the gallery has nothing of memtis"),
+        (("show", "notier", "--gallery"), "the gallery has nothing of notier"),
         (("show", "hemem", "--gallery", "--gallery-dir", "nowhere"), "there is no such folder"),
         (("show", "hemem", "--gallery", "-w", "gups"), "--machine is missing"),
         (("show", "hemem", "--gallery", "--ratio", "1:4"), "--workload is missing"),
