@@ -199,6 +199,13 @@ bench-nights: setup ## How late a slowdown is found over nights, by noise, and h
 bench-search: setup ## Race ways of searching and write docs/search.md; goes on where it was stopped
 	@$(BIN)/python -m tests.bench.search race $(BENCH_FLAGS)
 
+# What `make gallery` gathers; one that is done is not run again.
+GALLERY ?= compare compare-more compare-4kib
+.PHONY: gallery
+gallery: setup ## Tune every system in the gallery's contexts, test how far that carries, gather it in results/gallery
+	@$(BIN)/tiertune transfer $(GALLERY) --seeds 5 --candidates 1
+	$(BIN)/tiertune gallery $(GALLERY)
+
 FUZZ_SECONDS ?= 120
 .PHONY: fuzz
 fuzz: setup ## Fuzz importers and the reader of profiles, FUZZ_SECONDS (120) for each of five targets

@@ -12,6 +12,7 @@ LINKED_FOLDERS = (
     "adapters",
     "campaigns",
     "claims",
+    "gallery",
     "machines",
     "playbooks",
     "spaces",

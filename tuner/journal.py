@@ -58,6 +58,7 @@ class Journal:
     def __init__(self, path: Path, *, writer: bool = True) -> None:
         self.path = Path(path)
         self._mutex = threading.RLock()
+        self._parsed: tuple[str, dict[str, Any]] = ("", {})
         self._lock = ProcessLock(self.path) if writer else None
         if not writer and not self.path.is_file():
             raise JournalError(f"{self.path}: no such journal; `tiertune tune CAMPAIGN` makes one")
@@ -148,7 +149,11 @@ class Journal:
         row = self._one("select * from campaign")
         if row is None:
             raise JournalError(f"{self.path}: the journal is empty; `tiertune tune CAMPAIGN` fills it")
-        document = json.loads(row["document"])
+        # A campaign of hundreds of cells has a megabyte of document, which is asked for with each verdict.
+        text, document = self._parsed
+        if text != row["document"]:
+            document = json.loads(row["document"])
+            self._parsed = row["document"], document
         return Claim(row["identity"], row["name"], document, row["lag"], row["generation"], row["created_at"])
 
     def environment(self, document: Mapping[str, Any]) -> int:
@@ -242,9 +247,10 @@ class Journal:
         at_least: int = 0,
     ) -> list[Row]:
         """Stored trials by cell, purpose and number, `at_least` <= number < `before`, in that order."""
-        where = """(?1 is null or cell = ?1) and (?2 is null or purpose = ?2)
-                   and (?3 is null or number < ?3) and number >= ?4"""
-        arguments = (cell, purpose, before, at_least)
+        # Only what is asked for: "is null or" would keep SQLite from its index, so that it reads every trial.
+        asked = {"cell = ?": cell, "purpose = ?": purpose, "number < ?": before, "number >= ?": at_least}
+        given = {test: value for test, value in asked.items() if value is not None}
+        where, arguments = " and ".join(given), tuple(given.values())
         with self._mutex:
             trials = self._all(f"select * from trial where {where} order by cell, purpose, number", arguments)
             metrics: dict[int, dict[str, float]] = {}

@@ -12,6 +12,7 @@ from tiertune.nearest import nearest
 from tiertune.spaces.definition import Space
 from tiertune.tuner.campaign import Campaign
 from tiertune.tuner.claims.definition import Claims
+from tiertune.tuner.gallery.definition import Gallery
 from tiertune.tuner.nightly.suite import Suite
 from tiertune.tuner.sweep.definition import Sweep
 from tiertune.workloads.definition import Workload
@@ -19,6 +20,7 @@ from tiertune.workloads.definition import Workload
 MODELS: dict[str, type[BaseModel]] = {
     "campaign": Campaign,
     "claims": Claims,
+    "gallery": Gallery,
     "machine": Machine,
     "space": Space,
     "suite": Suite,

@@ -29,6 +29,8 @@ def arguments(kind: str, path: Path, folder: Path) -> list[str]:
         return ["reproduce", "--claims", str(path)]
     if kind == "sweep":
         return ["sweep", str(path)]
+    if kind == "gallery":
+        return ["gallery", "--gallery-dir", str(path)]
     if kind == "suite":
         return ["nightly", "run", str(path)]
     if kind == "machine":

@@ -13,13 +13,14 @@ from tiertune.machines.definition import load_machine
 from tiertune.spaces.definition import load_space
 from tiertune.tuner.campaign import load_campaign
 from tiertune.tuner.claims.definition import load_claims
+from tiertune.tuner.gallery.definition import load_gallery
 from tiertune.tuner.nightly.suite import load_suite
 from tiertune.tuner.sweep.definition import load_sweep
 from tiertune.workloads.definition import load_workload
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = Path("tests/configs")
-KINDS = ("campaign", "claims", "machine", "space", "suite", "sweep", "workload")
+KINDS = ("campaign", "claims", "gallery", "machine", "space", "suite", "sweep", "workload")
 
 
 def files(verdict: str, kind: str) -> list[Path]:
@@ -34,6 +35,7 @@ def load(kind: str, path: Path) -> Any:
         "machine": load_machine,
         "space": load_space,
         "claims": load_claims,
+        "gallery": load_gallery,
         "suite": load_suite,
         "sweep": load_sweep,
         "workload": load_workload,

@@ -19,6 +19,7 @@ EXAMPLES = {
     "suite": "suites/nightly.yaml",
     "sweep": "sweeps/all-systems.yaml",
     "claims": "tests/configs/good/claims/minimal.yaml",
+    "gallery": "tests/configs/good/gallery/minimal.yaml",
 }
 
 HEAD = """\

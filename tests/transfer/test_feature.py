@@ -26,7 +26,7 @@ def contexts(tmp_path: Path) -> list[Context]:
 
 
 def test_distances_are_in_doublings_and_shares(contexts: list[Context]) -> None:
-    found = distances_of(contexts)
+    found = distances_of([one.traits for one in contexts])
     assert set(found.by_name) == {"latency gap and bandwidth gap", "slow per fast", "contention"}
     ratio = found.by_name["slow per fast"]
     assert ratio[0, 1] == ratio[0, 2] == pytest.approx(np.log2(3))
@@ -40,7 +40,7 @@ def test_distances_are_in_doublings_and_shares(contexts: list[Context]) -> None:
 
 
 def test_the_nearest_context_differs_least(contexts: list[Context]) -> None:
-    found = distances_of(contexts)
+    found = distances_of([one.traits for one in contexts])
     assert found.nearest(1, [0, 2, 3]) == 0
     assert found.nearest(2, [0, 1, 3]) in (1, 3)
     assert found.nearest(0, [2, 3]) == 2

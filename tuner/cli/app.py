@@ -18,6 +18,7 @@ from tiertune.tuner.cli import (
     doctor,
     evaluate,
     explain,
+    gallery,
     host,
     new_policy,
     nightly,
@@ -93,6 +94,7 @@ app.command()(reproduce.reproduce)
 app.command()(sensitivity.sensitivity)
 app.command()(transfer.transfer)
 app.command()(explain.explain)
+app.command()(gallery.gallery)
 app.command()(recording.record)
 app.command()(calibrate.calibrate)
 app.command("new-policy")(new_policy.new_policy)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiertune.tuner.cli.failures import guarded
-from tiertune.tuner.cli.options import Json
+from tiertune.tuner.cli.gallery import GalleryFolder, show_nearest
+from tiertune.tuner.cli.options import RESULTS, Json, Results, Threads
 
 if TYPE_CHECKING:
     from tiertune.engine import KnobInfo, SystemInfo
@@ -66,15 +67,48 @@ def show(
         bool, typer.Option("--native", help="Print the config in the system's own names.")
     ] = False,
     every: Annotated[bool, typer.Option("--all", help="Also knobs that campaigns do not search.")] = False,
+    gallery: Annotated[
+        bool,
+        typer.Option(
+            "--gallery", help="Show what was tuned in the context nearest to -w, -m and so on; alone: all."
+        ),
+    ] = False,
+    workload: Annotated[
+        str | None, typer.Option("--workload", "-w", help="With --gallery: a name or a file.")
+    ] = None,
+    machine: Annotated[
+        str | None, typer.Option("--machine", "-m", help="With --gallery: a name or a file.")
+    ] = None,
+    ratio: Annotated[str | None, typer.Option(help="With --gallery: fast to slow memory; 1:8.")] = None,
+    threads: Threads = None,
+    page_size: Annotated[str | None, typer.Option(help="With --gallery: 2MiB or 4KiB; 2MiB.")] = None,
+    gallery_dir: GalleryFolder = None,
+    results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """Show a system's knobs, or a config in its native names.
+    """Show a system's knobs, a config, or one from the gallery.
+
+    Native names are those of the system itself.
 
     \b
     Examples:
       tiertune show hemem
       tiertune show hemem -k read_hot_threshold=2 --native
+      tiertune show hemem --gallery -w bc-kron -m skx-numa --ratio 1:4
     """
+    _one_kind(
+        gallery,
+        config_of={"--config": config, "--knob": knob, "--all": every or None},
+        context={
+            "--workload": workload, "--machine": machine, "--ratio": ratio, "--threads": threads,
+            "--page-size": page_size, "--gallery-dir": gallery_dir,
+        },
+    )  # fmt: skip
+    if gallery:
+        show_nearest(
+            system, workload, machine, ratio, threads, page_size, results, gallery_dir, native, as_json
+        )
+        return
     from tiertune import engine
     from tiertune.adapters.registry import adapter_for
     from tiertune.tuner.cli.configs import read_config
@@ -89,6 +123,16 @@ def show(
         print(adapter.native_block(values), end="")
     else:
         _print_system(info, values, every)
+
+
+def _one_kind(gallery: bool, config_of: dict[str, object], context: dict[str, object]) -> None:
+    """Raises InputError for options of the other of the two uses."""
+    from tiertune.files import InputError
+
+    for option, given in (config_of if gallery else context).items():
+        if given is not None:
+            what = "does not go with --gallery" if gallery else "goes with --gallery"
+            raise InputError(f"{option}: {what}, which shows what was tuned already")
 
 
 def _in_lines(row: dict[str, Any]) -> str:

@@ -22,7 +22,8 @@ EXIT_CODES = {
     BAD_INPUT: "bad input: the sentence names file, key, value and the nearest valid choice",
     UNFIT_HOST: "this host lacks something: the sentence says what would mend it, `tiertune doctor` more",
     REGRESSION: "`tiertune nightly` only: an alarm was raised",
-    INCOMPLETE: "`tiertune nightly` only: not all that was due was measured",
+    INCOMPLETE: "`tiertune nightly`: not all that was due was measured; `tiertune gallery --check`: some is"
+    " stale",
     STOPPED: "stopped by Ctrl-C or a signal; `tiertune resume` goes on",
 }
 """What each exit code means, in the words of the manual."""

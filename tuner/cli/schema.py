@@ -11,7 +11,9 @@ from tiertune.tuner.cli.failures import guarded
 
 @guarded
 def schema(
-    kind: Annotated[str, typer.Argument(help="campaign, claims, machine, space, suite, sweep or workload.")],
+    kind: Annotated[
+        str, typer.Argument(help="campaign, claims, gallery, machine, space, suite, sweep, workload.")
+    ],
 ) -> None:
     """Print the JSON Schema of a kind of file.
 

@@ -16,7 +16,6 @@ from tiertune.nearest import nearest
 from tiertune.tuner.sweep.override import overridden
 from tiertune.tuner.sweep.row import Setting
 from tiertune.tuner.transfer.context import Context
-from tiertune.tuner.transfer.feature import latency_gap, slow_per_fast
 from tiertune.tuner.transfer.measuring import Place
 from tiertune.units import UnitError, parse_ratio
 
@@ -70,7 +69,7 @@ class RatioAxis(Axis):
 
     def own(self, context: Context) -> float:
         """Its ratio."""
-        return slow_per_fast(context)
+        return context.traits.slow_per_fast
 
     def place(self, context: Context, value: float) -> Place:
         """Another split of the footprint."""
@@ -148,12 +147,12 @@ class LatencyGapAxis(Axis):
 
     def own(self, context: Context) -> float:
         """The gap of its machine."""
-        return latency_gap(context)
+        return context.traits.latency_gap
 
     def place(self, context: Context, value: float) -> Place:
         """The machine with slower or faster slow tiers: unloaded latencies change, bandwidths stay."""
         machine, setting = context.machine, context.setting
-        factor = value / latency_gap(context)
+        factor = value / context.traits.latency_gap
         changes = {}
         for number, tier in enumerate(machine.tiers[1:], start=1):
             changes[f"tiers[{number}].latency_ns"] = tier.latency_ns * factor

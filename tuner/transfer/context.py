@@ -13,9 +13,9 @@ from tiertune.machines.definition import Machine
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.journal_files import stored_machine, stored_workload
 from tiertune.tuner.sweep.row import Setting
+from tiertune.tuner.transfer.traits import Traits, traits_of
 from tiertune.tuner.trial import Config, Objective, Scenario, fingerprint, plain_config
 from tiertune.tuner.validation import FINALISTS, best_rows, outcome
-from tiertune.units import format_size
 from tiertune.workloads.definition import Workload
 
 
@@ -49,7 +49,7 @@ class Context:
     @property
     def threads(self) -> int:
         """Threads of the application."""
-        return self.scenario.threads or self.workload.threads
+        return self.traits.threads
 
     @cached_property
     def setting(self) -> Setting:
@@ -69,20 +69,15 @@ class Context:
         """Equal for contexts in which the same runs."""
         return fingerprint(self.setting.key, self.scenario.ratio, [*map(dict, self.traffic)])
 
+    @cached_property
+    def traits(self) -> Traits:
+        """What is known of it before anything runs in it."""
+        return traits_of(self.workload, self.machine, self.scenario)
+
     @property
     def words(self) -> dict[str, str]:
         """What tells contexts apart, in words, by the name of the part."""
-        traffic = "+".join(
-            f"tier{one.tier}:r{one.read_gbps:g}w{one.write_gbps:g}" for one in self.scenario.contention
-        )
-        return {
-            "workload": self.workload.name,
-            "machine": self.machine.name,
-            "ratio": self.scenario.ratio,
-            "threads": f"{self.threads}t",
-            "pages": format_size(self.scenario.page_bytes),
-            "contention": traffic or "alone",
-        }
+        return self.traits.words
 
 
 def contexts_of(journals: Sequence[Path]) -> list[Context]:

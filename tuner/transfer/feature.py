@@ -1,4 +1,4 @@
-"""What a context is like, in numbers and words, and how far two contexts are apart in each of them."""
+"""How far two contexts are apart in each of their traits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiertune.tuner.transfer.context import Context
-from tiertune.units import parse_ratio
+from tiertune.tuner.transfer.traits import Traits
 
 Value = float | str
 
@@ -20,73 +19,53 @@ class Feature:
 
     name: str
     unit: str
-    value: Callable[[Context], Value]
-    distance: Callable[[Context, Context], float]
+    value: Callable[[Traits], Value]
+    distance: Callable[[Traits, Traits], float]
 
 
-def program(context: Context) -> str:
-    """The program that runs, whatever its input: the kernel where one is recorded, else the workload."""
-    record = context.workload.sim.record
-    return record.kernel if record is not None else context.workload.name
-
-
-def latency_gap(context: Context) -> float:
-    """How many times the latency of the fast tier the next one has, unloaded."""
-    tiers = context.machine.tiers
-    return tiers[1].latency_ns / tiers[0].latency_ns
-
-
-def bandwidth_gap(context: Context) -> float:
-    """How many times the read bandwidth of the next tier the fast one has."""
-    tiers = context.machine.tiers
-    return tiers[0].read_gbps / tiers[1].read_gbps
-
-
-def slow_per_fast(context: Context) -> float:
-    """Bytes of slow memory for each byte of fast memory."""
-    fast, slow = parse_ratio(context.scenario.ratio)
-    return slow / fast
-
-
-def contention(context: Context) -> float:
-    """Traffic of co-runners as a share of the tiers' peaks, added up."""
-    tiers = context.machine.tiers
-    return sum(
-        one.read_gbps / tiers[one.tier].read_gbps + one.write_gbps / tiers[one.tier].write_gbps
-        for one in context.scenario.contention
-    )
-
-
-def _doublings(value: Callable[[Context], float]) -> Callable[[Context, Context], float]:
+def _doublings(value: Callable[[Traits], float]) -> Callable[[Traits, Traits], float]:
     return lambda one, other: abs(math.log2(value(one)) - math.log2(value(other)))
 
 
 FEATURES = (
-    Feature("program", "another program", program, lambda a, b: float(program(a) != program(b))),
+    Feature(
+        "program", "another program", lambda one: one.program, lambda a, b: float(a.program != b.program)
+    ),
     Feature(
         "input",
         "another input of the same program",
-        lambda context: context.workload.name,
-        lambda a, b: float(
-            program(a) == program(b)
-            and a.workload.model_dump(mode="json") != b.workload.model_dump(mode="json")
-        ),
+        lambda one: one.workload,
+        lambda a, b: float(a.program == b.program and a.workload_digest != b.workload_digest),
     ),
-    Feature("latency gap", "twice the gap", latency_gap, _doublings(latency_gap)),
-    Feature("bandwidth gap", "twice the gap", bandwidth_gap, _doublings(bandwidth_gap)),
-    Feature("threads", "twice the threads", lambda c: float(c.threads), _doublings(lambda c: c.threads)),
-    Feature("slow per fast", "twice the slow memory", slow_per_fast, _doublings(slow_per_fast)),
+    Feature(
+        "latency gap", "twice the gap", lambda one: one.latency_gap, _doublings(lambda one: one.latency_gap)
+    ),
+    Feature(
+        "bandwidth gap",
+        "twice the gap",
+        lambda one: one.bandwidth_gap,
+        _doublings(lambda one: one.bandwidth_gap),
+    ),
+    Feature(
+        "threads", "twice the threads", lambda one: float(one.threads), _doublings(lambda one: one.threads)
+    ),
+    Feature(
+        "slow per fast",
+        "twice the slow memory",
+        lambda one: one.slow_per_fast,
+        _doublings(lambda one: one.slow_per_fast),
+    ),
     Feature(
         "page size",
         "the other page size",
-        lambda context: float(context.scenario.page_bytes),
-        lambda a, b: float(a.scenario.page_bytes != b.scenario.page_bytes),
+        lambda one: float(one.page_bytes),
+        lambda a, b: float(a.page_bytes != b.page_bytes),
     ),
     Feature(
         "contention",
         "a whole tier's peak",
-        contention,
-        lambda a, b: abs(contention(a) - contention(b)),
+        lambda one: one.contention,
+        lambda a, b: abs(a.contention - b.contention),
     ),
 )
 
@@ -111,7 +90,7 @@ class Distances:
         return among[int(np.argmin(np.round(total, 9)))]
 
 
-def distances_of(contexts: Sequence[Context]) -> Distances:
+def distances_of(contexts: Sequence[Traits]) -> Distances:
     """How far contexts are apart. Features whose distances are proportional cannot be told apart; merged."""
     arrays: dict[str, np.ndarray] = {}
     units: dict[str, str] = {}

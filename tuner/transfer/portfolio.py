@@ -56,7 +56,7 @@ class Leaf:
 
 def properties_of(context: Context) -> dict[str, Value]:
     """What the rule may ask about a context: nothing that would have to be measured first."""
-    return {feature.name: feature.value(context) for feature in FEATURES}
+    return {feature.name: feature.value(context.traits) for feature in FEATURES}
 
 
 def grow(

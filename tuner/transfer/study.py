@@ -87,7 +87,7 @@ def run_study(contexts: Sequence[Context], settings: Settings, laboratory: Labor
     ]
     everyone = range(len(contexts))
     properties = [properties_of(context) for context in contexts]
-    distances = distances_of(contexts)
+    distances = distances_of([context.traits for context in contexts])
     tries = _measured(
         contexts, candidates, [(row, to) for row in range(len(candidates)) for to in everyone], "choice",
         CHOICE_SEEDS, laboratory,

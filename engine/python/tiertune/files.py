@@ -21,6 +21,7 @@ Model = TypeVar("Model", bound=BaseModel)
 KINDS = {
     "campaigns": "campaign",
     "claims": "claims",
+    "gallery": "gallery",
     "machines": "machine",
     "spaces": "space",
     "suites": "suite",

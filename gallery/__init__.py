@@ -1,0 +1,1 @@
+"""The gallery that comes with tiertune; data only."""

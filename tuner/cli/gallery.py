@@ -1,0 +1,311 @@
+"""`gallery`, and the part of `show` that asks it: tuned configurations that there are already."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiertune.tuner.cli.failures import INCOMPLETE, guarded, say, was_interrupted
+from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
+
+if TYPE_CHECKING:
+    from tiertune.tuner.transfer.traits import Traits
+
+PAGE_SIZE = "2MiB"
+GalleryFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--gallery-dir",
+        metavar="DIR",
+        help="Folder of the gallery, or one file of it; by default RESULTS/gallery, and what comes with"
+        " tiertune.",
+    ),
+]
+
+
+@guarded
+def gallery(
+    campaigns: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="CAMPAIGN...", help="Campaigns to gather; those not run yet are run first."),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="List what is stale; the exit code is 5 where there is some.")
+    ] = False,
+    gallery_dir: GalleryFolder = None,
+    results: Results = RESULTS,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Gather tuned configurations, or list what there is.
+
+    Each has its context, its gain on held-back seeds with the interval, its
+    budget, versions, and the command that makes it again. What `tiertune
+    transfer` measured in the same results says how far to trust it elsewhere.
+    The gallery holds exactly what the named campaigns found.
+
+    \b
+    Examples:
+      tiertune gallery compare
+      tiertune gallery
+      tiertune gallery --check
+      tiertune show hemem --gallery -w bc-kron -m skx-numa --ratio 1:4
+    """
+    from tiertune.files import InputError
+
+    if campaigns and check:
+        raise InputError("--check: looks at what was gathered before; leave the campaigns out")
+    if dry_run and not campaigns:
+        raise InputError("--dry-run: goes with campaigns to gather")
+    if campaigns and dry_run:
+        _print_plan(campaigns, results, as_json)
+    elif campaigns:
+        _gather(campaigns, results, gallery_dir, as_json)
+    else:
+        _look(results, gallery_dir, check, as_json)
+
+
+def _gather(campaigns: Sequence[str], results: Path, folder: Path | None, as_json: bool) -> None:
+    from tiertune.files import InputError
+    from tiertune.tuner.cli.campaign import tuned_campaign
+    from tiertune.tuner.cli.output import console, print_json
+    from tiertune.tuner.gallery.answer import listing
+    from tiertune.tuner.gallery.definition import FOLDER
+    from tiertune.tuner.gallery.folder import write_galleries
+    from tiertune.tuner.gallery.gathering import gather
+    from tiertune.tuner.gallery.staleness import now
+
+    if folder is not None and folder.is_file():
+        raise InputError(f"--gallery-dir {folder}: is a file; a gallery is written to a folder")
+    try:
+        names = list(dict.fromkeys(tuned_campaign(campaign, results) for campaign in campaigns))
+    except BaseException as error:
+        if not was_interrupted(error):
+            raise
+        raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
+    gathered = gather(names, results)
+    paths = write_galleries(folder or results / FOLDER, gathered)
+    rows = listing(gathered, now())
+    if as_json:
+        print_json({"entries": rows, "files": [str(path) for path in paths]})
+        return
+    _print_rows(rows)
+    for path in paths:
+        console().print(str(path), markup=False, soft_wrap=True)
+
+
+def _print_plan(campaigns: Sequence[str], results: Path, as_json: bool) -> None:
+    """`--dry-run`: what would be gathered, and which campaigns would run first."""
+    from tiertune.tuner.api.campaigns import is_complete
+    from tiertune.tuner.campaign import load_campaign
+    from tiertune.tuner.cli.output import console, print_json, print_table
+    from tiertune.tuner.plan import plan_of
+
+    states: list[tuple[str, str, str]] = []
+    for source in campaigns:
+        stored = results / source / "campaign.yaml"
+        plan = plan_of(load_campaign(str(stored) if stored.is_file() else source))
+        contexts = sum(cell.search == 0 for cell in plan.cells)
+        state = "tuned" if is_complete(results / plan.name, plan.document) else "to be tuned"
+        states.append((plan.name, str(contexts), state))
+    if as_json:
+        print_json([dict(zip(("campaign", "entries", "state"), row, strict=True)) for row in states])
+        return
+    print_table(["campaign", "entries", "state"], states, ["entries"])
+    console().print("`tiertune tune CAMPAIGN --dry-run` says how long one takes", markup=False)
+
+
+def _look(results: Path, folder: Path | None, check: bool, as_json: bool) -> None:
+    from tiertune.files import InputError
+    from tiertune.tuner.cli.output import console, print_json
+    from tiertune.tuner.gallery.answer import listing, stale_entries
+    from tiertune.tuner.gallery.definition import load_gallery
+    from tiertune.tuner.gallery.folder import paths_in, places
+    from tiertune.tuner.gallery.staleness import now
+
+    # The first place that holds something: what comes with tiertune is nobody's to renew.
+    paths = next((paths for place in places(results, folder) if (paths := paths_in(place))), [])
+    if not paths:
+        where = places(results, folder)[0]
+        raise InputError(f"{where}: there is no gallery; gather one: tiertune gallery CAMPAIGN")
+    found = [load_gallery(str(path)) for path in paths]
+    if not check:
+        rows = listing(found, now())
+        files = [str(path) for path in paths]
+        print_json({"entries": rows, "files": files}) if as_json else _print_rows(rows)
+        return
+    stale = stale_entries(found, now())
+    entries = sum(len(one.entries) for one in found)
+    if as_json:
+        print_json({"entries": entries, "stale": stale, "files": [str(path) for path in paths]})
+    else:
+        for one in stale:
+            console().print(f"{one['system']}, {one['what']}: {one['why']}", markup=False, soft_wrap=True)
+        commands = dict.fromkeys(one["command"] for one in stale)
+        for command in commands:
+            console().print(f"again: {command}", markup=False, soft_wrap=True)
+        if not stale:
+            console().print(f"{entries} entries, none is stale", markup=False)
+    if stale:
+        say(f"{paths[0].parent}: {len(stale)} of the gallery's figures are stale")
+        raise typer.Exit(INCOMPLETE)
+
+
+def _print_rows(rows: Sequence[dict[str, Any]]) -> None:
+    from tiertune.tuner.cli.output import print_table
+
+    print_table(
+        ["system", "context", "gain", "knobs", "stale"],
+        [
+            (
+                row["system"],
+                " ".join(row[part] for part in ("workload", "machine", "ratio", "threads", "pages")),
+                _gain(row),
+                str(len(row["knobs"])),
+                "stale" if row["stale"] else "",
+            )
+            for row in rows
+        ],
+        ["knobs"],
+    )
+
+
+def _gain(row: dict[str, Any]) -> str:
+    gain = row["gain"]
+    if row["outcome"] != "improved" or gain is None:
+        return "default is as good"
+    return f"{gain['ratio']:.2f} ({gain['low']:.2f} to {gain['high']:.2f})"
+
+
+def show_nearest(
+    system: str,
+    workload: str | None,
+    machine: str | None,
+    ratio: str | None,
+    threads: int | None,
+    page_size: str | None,
+    results: Path,
+    folder: Path | None,
+    native: bool,
+    as_json: bool,
+) -> None:
+    """`show SYSTEM --gallery`: the nearest entry for a context; without one, all entries of the system."""
+    from tiertune import engine
+    from tiertune.files import InputError
+    from tiertune.tuner.api.campaigns import RATIO
+    from tiertune.tuner.cli.output import print_json
+    from tiertune.tuner.gallery.answer import answer, listing
+    from tiertune.tuner.gallery.folder import galleries_of, places
+    from tiertune.tuner.gallery.staleness import now
+
+    engine.system(system)  # whoever mistypes a name is told which is near
+    if folder is not None and not folder.exists():
+        raise InputError(f"--gallery-dir {folder}: there is no such folder")
+    found = galleries_of(system, places(results, folder))
+    if not found:
+        where = " or ".join(str(place) for place in places(results, folder)[:1])
+        raise InputError(
+            f"{where}: the gallery has nothing of {system}; tune it, then gather: tiertune gallery CAMPAIGN"
+        )
+    if not any((workload, machine, ratio, threads, page_size)):
+        if native:
+            raise InputError("--native: goes with --workload and --machine, which say what for")
+        rows = listing(found, now())
+        print_json({"entries": rows}) if as_json else _print_rows(rows)
+        return
+    for option, given in (("--workload", workload), ("--machine", machine)):
+        if given is None:
+            raise InputError(f"{option} is missing: a context has a workload and a machine")
+    wanted = _wanted(system, str(workload), str(machine), ratio or RATIO, threads, page_size or PAGE_SIZE)
+    said = answer(wanted, found, now())
+    said["tune"] = None
+    if not said["exact"] and threads is None and page_size is None:
+        words = ["tune", "-w", str(workload), "-m", str(machine), "--ratio", wanted.ratio, "--system", system]
+        said["tune"] = f"tiertune {shlex.join(words)}"
+    if as_json:
+        print_json(said)
+        return
+    if said["stale"]:
+        say(f"stale: {said['stale']}; again: {said['entry']['made_by']['command']}")
+    if native:
+        if not said["exact"]:
+            say(f"of the nearest context that was tuned; {said['trust']['told']}")
+        print(said["entry"]["native"], end="")
+        return
+    _print_answer(said)
+
+
+def _wanted(
+    system: str, workload: str, machine: str, ratio: str, threads: int | None, page_size: str
+) -> Traits:
+    from tiertune import engine
+    from tiertune.machines.definition import load_machine
+    from tiertune.tuner.api.evaluation import check_fit, checked
+    from tiertune.tuner.transfer.traits import traits_of
+    from tiertune.tuner.trial import Scenario
+    from tiertune.workloads.definition import load_workload
+
+    page_bytes = checked("--page-size", page_size)
+    checked("--ratio", ratio)
+    definition, model = load_workload(workload), load_machine(machine)
+    check_fit(engine.system(system), definition, model, threads, page_bytes, ratio)
+    return traits_of(definition, model, Scenario(workload, machine, ratio, threads, page_bytes))
+
+
+def _print_answer(said: dict[str, Any]) -> None:
+    from textwrap import fill, indent
+
+    from tiertune import engine
+    from tiertune.tuner.cli.output import console
+    from tiertune.tuner.report.numbers import exact
+
+    out, entry = console(), said["entry"]
+    made = entry["made_by"]
+    words = said["wanted"]
+    out.print(f"{said['system']} for {_in_words(words)}", markup=False, style="bold")
+
+    def line(name: str, text: str) -> None:
+        out.print(f"\n{name}", markup=False)
+        for one in text.splitlines():
+            whole = " " not in one or one.startswith("tiertune ")  # commands are for pasting
+            print(indent(one if whole else fill(one, out.width - 4), "    "))
+
+    if said["exact"]:
+        line("in the gallery", "this very context was tuned")
+    else:
+        parts = [f"{one['part']}: {one['there']} there, {one['here']} here" for one in said["differs"]]
+        line(f"nearest of {said['entries']} in the gallery", "\n".join(parts))
+    line("found there", entry["verdict"])
+    line("how far to trust it", said["trust"]["told"])
+    measured = said["trust"]["measured"]
+    if measured is not None and measured["stale"]:
+        line("the transfer test is stale", measured["stale"])
+    if said["tune"]:
+        line("to be sure", said["tune"])
+    build = ", ".join(made["builds"]) or "unknown build"
+    line(
+        "made by",
+        f"{made['command']}\n{entry['trials']} trials, seed {entry['seed']}; tiertune {made['tiertune']},"
+        f" engine {made['engine']} ({build})",
+    )
+    knobs = entry["knobs"]
+    out.print(f"\n{'knobs off their default' if knobs else 'the configuration is the default'}")
+    defaults = {knob.name: knob.default for knob in engine.system(said["system"]).knobs}
+    for name, value in knobs.items():
+        out.print(f"    {name} = {exact(value)}    default {exact(defaults[name])}", markup=False)
+    if entry["native"]:
+        out.print("\nin the system's own names")
+        print("".join(f"    {one}\n" if one else "\n" for one in entry["native"].splitlines()), end="")
+
+
+def _in_words(words: dict[str, str]) -> str:
+    """`bc-kron on skx-numa, fast:slow 1:8, 12 threads, pages of 2MiB`."""
+    threads = words["threads"].removesuffix("t")
+    return (
+        f"{words['workload']} on {words['machine']}, fast:slow {words['ratio']}, {threads} threads, pages of"
+        f" {words['pages']}"
+    )

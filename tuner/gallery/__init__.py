@@ -1,0 +1,1 @@
+"""The gallery: tuned configurations of many contexts, and how far to trust one in another."""

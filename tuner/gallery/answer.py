@@ -1,0 +1,88 @@
+"""What the gallery says to somebody with a context, as plain data: all that `show --gallery` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tiertune.tuner.gallery.definition import DEFAULT, Entry, Gallery
+from tiertune.tuner.gallery.lookup import differences, nearest_entry
+from tiertune.tuner.gallery.staleness import Now, staleness
+from tiertune.tuner.gallery.trust import Trust, trust_in
+from tiertune.tuner.transfer.traits import Traits
+
+Data = dict[str, Any]
+
+
+def answer(wanted: Traits, galleries: Sequence[Gallery], here: Now) -> Data:
+    """The nearest entry of one system's galleries, in what its context differs, and how far to trust it."""
+    entries = [entry for gallery in galleries for entry in gallery.entries]
+    tests = [test for gallery in galleries for test in gallery.tests]
+    entry = nearest_entry(wanted, entries)
+    apart = differences(entry.traits, wanted)
+    trust = trust_in(tests, entry.space, [one.part for one in apart], here) if apart else None
+    return {
+        "system": galleries[0].name,
+        "wanted": dict(wanted.words),
+        "exact": not apart,
+        "differs": [asdict(one) for one in apart],
+        "trust": {
+            "told": _told(entry, trust.told if trust else ""),
+            "measured": _figures(trust) if trust and trust.pairs else None,
+        },
+        "stale": staleness(entry.made_by, here),
+        "entry": entry.model_dump(mode="json"),
+        "entries": len(entries),
+    }
+
+
+def _figures(trust: Trust) -> Data:
+    return {name: value for name, value in asdict(trust).items() if name != "told"}
+
+
+def _told(entry: Entry, carried: str) -> str:
+    """How far to trust the entry, in a sentence."""
+    if entry.gain is None:
+        judged = "nothing but the default worked there"
+    else:
+        judged = f"its gain was judged on {entry.gain.seeds} seeds that no search had seen"
+    where = "a modelled machine" if entry.measured_on == "model" else "real hosts"
+    if not carried:
+        return f"tuned in this very context, on {where}; {judged}"
+    if entry.outcome == DEFAULT:
+        return f"nothing better than the default was found there, so there is nothing to carry; {judged}"
+    return carried
+
+
+def stale_entries(galleries: Sequence[Gallery], here: Now) -> list[Data]:
+    """Entries and transfer tests that something else measured than what runs now, each with the reason."""
+    found: list[Data] = []
+    for gallery in galleries:
+        parts = [(" ".join(entry.traits.words.values()), entry.made_by) for entry in gallery.entries]
+        parts += [(f"transfer test of {test.space}", test.made_by) for test in gallery.tests]
+        for what, made in parts:
+            if why := staleness(made, here):
+                found.append({"system": gallery.name, "what": what, "why": why, "command": made.command})
+    return found
+
+
+def listing(galleries: Sequence[Gallery], here: Now) -> list[Data]:
+    """Every entry in a row."""
+    return [
+        {
+            "system": gallery.name,
+            **entry.traits.words,
+            "space": entry.space,
+            "outcome": entry.outcome,
+            "gain": None if entry.gain is None else entry.gain.model_dump(),
+            "verdict": entry.verdict,
+            "knobs": dict(entry.knobs),
+            "trials": entry.trials,
+            "campaign": entry.campaign,
+            "command": entry.made_by.command,
+            "stale": staleness(entry.made_by, here),
+        }
+        for gallery in galleries
+        for entry in gallery.entries
+    ]
