@@ -113,7 +113,7 @@ def verdict(void: Sequence[str], setting: Setting, ranks: Sequence[Ranks], tunin
     else:
         text += ", told apart from all others"
     before = default.order[0]
-    text += "; so it does at default" if before == leader else f"; at default {before} does"
+    text += "; so it does at default" if before == leader else f"; at default it is {before}"
     if tuning.tau is not None:
         span = tuning.tau
         text += f"; Kendall's tau of the two orders is {span.value:.2f} ({span.low:.2f} to {span.high:.2f})"
