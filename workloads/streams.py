@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from tiertune.document import Path as Place
 from tiertune.fields import Flag, Integer, Name, Number, Size
@@ -185,9 +185,15 @@ class Streams(Strict):
         """The streams as the engine takes them: plain data, sizes in bytes."""
         plain = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         assert isinstance(plain, dict)
+        return plain
+
+    @model_serializer(mode="wrap")
+    def _as_of_old(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Keys that came later are left out where they say nothing: campaigns and figures of older versions
+        are of the same workload."""
+        plain: dict[str, Any] = whole(self)
         if not self.first_thread_waits:
-            # Left out where it says nothing, as of old: what was measured before has the same key.
-            del plain["first_thread_waits"]
+            plain.pop("first_thread_waits", None)
         return plain
 
     def _streams(self) -> Iterator[tuple[Place, Stream]]:
