@@ -53,11 +53,10 @@ fn instruction(pid: i32) -> io::Result<u64> {
 impl Held {
     /// Stops the main thread.
     pub fn stop(pid: i32) -> io::Result<Self> {
-        let instruction = instruction(pid)?;
         trace(libc::PTRACE_SEIZE, pid, null_mut())?;
         let mut held = Self {
             pid,
-            instruction,
+            instruction: 0,
             // SAFETY: plain numbers.
             registers: unsafe { zeroed() },
             signals: Vec::new(),
@@ -70,6 +69,8 @@ impl Held {
             held.signals.push(signal);
         }
         held.registers = held.read()?;
+        // Only now: until it stood still it might have become another program, with this at another place.
+        held.instruction = instruction(pid)?;
         Ok(held)
     }
 
@@ -134,6 +135,11 @@ impl Held {
             if self.read()?.rip != self.instruction {
                 break;
             }
+            if [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL].contains(&signal) {
+                // Of our making: there is no such instruction, and there will be none however often it is tried.
+                self.signals.retain(|known| *known != signal);
+                return Err(io::Error::other("its system call instruction cannot be executed"));
+            }
         }
         let result = self.read()?.rax as i64;
         if (-4095..0).contains(&result) {
@@ -145,8 +151,10 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // A process that ended meanwhile needs neither.
-        let _ = self.write(self.registers);
+        // A process that ended meanwhile needs neither, and one that never stood still has its registers.
+        if self.registers.rip != 0 {
+            let _ = self.write(self.registers);
+        }
         let _ = trace(libc::PTRACE_DETACH, self.pid, null_mut());
         for signal in &self.signals {
             // SAFETY: sends a signal.
