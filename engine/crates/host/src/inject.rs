@@ -10,7 +10,7 @@ use std::mem::{MaybeUninit, zeroed};
 use std::os::unix::fs::FileExt;
 use std::ptr::null_mut;
 
-use crate::errno;
+use crate::{errno, process};
 
 type Registers = libc::user_regs_struct;
 
@@ -75,18 +75,31 @@ impl Held {
     }
 
     fn wait(&self) -> io::Result<i32> {
-        let mut status = 0;
         loop {
-            // SAFETY: `status` is ours.
-            let got = unsafe { libc::waitpid(self.pid, &raw mut status, libc::__WALL) };
+            // SAFETY: plain numbers, which the kernel overwrites.
+            let mut event = unsafe { zeroed::<libc::siginfo_t>() };
+            let what = libc::WEXITED | libc::WSTOPPED | libc::__WALL;
+            // SAFETY: `event` is ours.
+            let got = unsafe { libc::waitid(libc::P_PID, self.pid as u32, &raw mut event, what | libc::WNOWAIT) };
             if got == -1 && errno().raw_os_error() == Some(libc::EINTR) {
                 continue;
             }
             if got == -1 {
                 return Err(errno());
             }
-            if libc::WIFSTOPPED(status) {
-                return Ok(status);
+            let ended = [libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED].contains(&event.si_code);
+            // How a child of ours ended is for whoever started it; the end of others passes a debugger on its way.
+            if !ended || process::parent(self.pid) != Some(std::process::id() as i32) {
+                let mut status = 0;
+                // SAFETY: `status` is ours.
+                let got = unsafe { libc::waitpid(self.pid, &raw mut status, libc::__WALL | libc::WNOHANG) };
+                if got == self.pid && libc::WIFSTOPPED(status) {
+                    return Ok(status);
+                }
+                if got == 0 {
+                    // Killed between the two: the next turn sees the end.
+                    continue;
+                }
             }
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
@@ -159,6 +172,50 @@ impl Drop for Held {
         for signal in &self.signals {
             // SAFETY: sends a signal.
             unsafe { libc::kill(self.pid, *signal) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_becomes_another_program_goes_on() {
+        // Each becomes a shell again some hundred times, so that many stops come while it does.
+        let script = "[ \"$1\" -eq 0 ] && exit 7; exec sh -c \"$0\" \"$0\" $(($1 - 1))";
+        let mut stops = 0;
+        for _ in 0..4 {
+            let mut child = Command::new("sh").args(["-c", script, script, "200"]).spawn().unwrap();
+            let pid = child.id() as i32;
+            while child.try_wait().unwrap().is_none() {
+                let Ok(mut held) = Held::stop(pid) else { continue };
+                match held.call(libc::SYS_getpid, []) {
+                    Ok(found) => assert_eq!(found, pid as u64),
+                    // Only of one that has ended.
+                    Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ESRCH), "{error}"),
+                }
+                stops += 1;
+                drop(held);
+                sleep(Duration::from_micros(stops % 500));
+            }
+            assert_eq!(child.wait().unwrap().code(), Some(7));
+        }
+        assert!(stops > 100, "{stops} stops are no test");
+    }
+
+    #[test]
+    fn how_a_child_ended_is_for_whoever_started_it() {
+        for _ in 0..100 {
+            let mut child = Command::new("sh").args(["-c", "exit 5"]).spawn().unwrap();
+            while process::lives(child.id() as i32) {
+                let _ = Held::stop(child.id() as i32).and_then(|mut held| held.call(libc::SYS_getpid, []));
+            }
+            assert_eq!(child.wait().unwrap().code(), Some(5));
         }
     }
 }

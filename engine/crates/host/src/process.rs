@@ -31,6 +31,11 @@ pub(crate) fn lives(pid: i32) -> bool {
     fields(pid).is_some_and(|fields| !matches!(fields[0].as_str(), "Z" | "X"))
 }
 
+/// The process that it is a child of, also of one that has ended but was not waited for.
+pub(crate) fn parent(pid: i32) -> Option<i32> {
+    fields(pid)?.get(1)?.parse().ok()
+}
+
 /// What differs as soon as the process runs another program: where its stack and its text begin; nothing when it has
 /// no memory any more.
 pub(crate) fn image(pid: i32) -> Option<String> {
