@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::area::Area;
 use crate::pagemap::Pagemap;
+use crate::referenced::Bits;
 use crate::source::{Access, AccessKind, Drained, Known, Setup, Signals, Source};
-use crate::translations::Translations;
 use crate::written::Watch;
-use crate::{HostError, PAGE_BYTES, Sampler, process, referenced};
+use crate::{HostError, PAGE_BYTES, Sampler, process};
 
 /// Stores, page by page.
 pub const WRITTEN: Known = Known {
@@ -137,22 +137,11 @@ impl Source for Written {
     }
 }
 
-/// Chunks of one process.
-#[derive(Debug)]
-struct Chunks {
-    pagemap: Pagemap,
-    cuts: Vec<(i32, u64, u64)>,
-    /// Absent where the kernel or another watcher does not let them be dropped.
-    translations: Option<Translations>,
-}
-
 #[derive(Debug, Default)]
 struct Referenced {
-    processes: BTreeMap<i32, Chunks>,
-}
-
-fn clear(pid: i32) -> std::io::Result<()> {
-    std::fs::write(format!("/proc/{pid}/clear_refs"), "1")
+    processes: BTreeMap<i32, (Bits, Pagemap)>,
+    /// Why the hottest pages of some process may go unseen.
+    blind: Option<String>,
 }
 
 impl Source for Referenced {
@@ -165,14 +154,10 @@ impl Source for Referenced {
     }
 
     fn attach(&mut self, pid: i32) -> Result<(), HostError> {
-        let opened = Pagemap::open(pid).and_then(|pagemap| clear(pid).map(|()| pagemap));
-        let pagemap = opened.map_err(|error| refused(pid, &error))?;
-        let chunks = Chunks {
-            pagemap,
-            cuts: Vec::new(),
-            translations: Translations::of(pid).ok(),
-        };
-        self.processes.insert(pid, chunks);
+        let opened = Pagemap::open(pid).and_then(|pagemap| Ok((Bits::of(pid)?, pagemap)));
+        let (bits, pagemap) = opened.map_err(|error| refused(pid, &error))?;
+        self.blind = bits.blind().or(self.blind.take());
+        self.processes.insert(pid, (bits, pagemap));
         Ok(())
     }
 
@@ -181,30 +166,28 @@ impl Source for Referenced {
     }
 
     fn areas(&mut self, pid: i32, _areas: &[Area]) -> Result<(), HostError> {
-        if let Some(known) = self.processes.get_mut(&pid) {
-            referenced::cut(pid, &mut known.pagemap, &mut known.cuts);
+        if let Some((bits, pagemap)) = self.processes.get_mut(&pid) {
+            bits.cut(pagemap);
         }
         Ok(())
     }
 
     fn drain(&mut self, into: &mut Vec<Access>) -> Result<Drained, HostError> {
         let before = into.len();
-        for (pid, known) in &self.processes {
+        for (pid, (bits, _)) in &self.processes {
             let now = monotonic_ns();
-            let found = referenced::touched(*pid);
+            let found = bits.touched();
             // Of a chunk of which only some pages were touched nobody knows which.
             into.extend(
                 found
                     .into_iter()
                     .map(|(page, pages, _)| access(*pid, page, pages, 1, AccessKind::Accessed, now)),
             );
-            if let Err(error) = clear(*pid) {
+            if let Err(error) = bits.clear() {
                 if process::lives(*pid) {
                     return Err(refused(*pid, &error));
                 }
             }
-            // Fails for a process that became another program, which is attached to anew.
-            let _ = known.translations.as_ref().map(Translations::forget);
         }
         Ok(Drained {
             records: (into.len() - before) as u64,
@@ -212,9 +195,13 @@ impl Source for Referenced {
         })
     }
 
+    fn notes(&self) -> Vec<String> {
+        self.blind.iter().cloned().collect()
+    }
+
     fn detach(&mut self) {
-        for known in std::mem::take(&mut self.processes).values() {
-            referenced::mend(&known.cuts);
+        for (bits, _) in std::mem::take(&mut self.processes).values() {
+            bits.mend();
         }
     }
 }

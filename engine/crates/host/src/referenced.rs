@@ -21,15 +21,22 @@ const CHUNK_PAGES: u64 = 512;
 /// Mappings that a process may be cut into; the kernel's limit is 65 530 by default.
 const MOST_CUTS: usize = 24_000;
 
+/// Accessed bits of one process, by chunk.
+#[derive(Debug)]
+pub(crate) struct Bits {
+    pid: i32,
+    /// First page and the page after the last of each chunk that was cut out.
+    cuts: Vec<(u64, u64)>,
+    /// An error where the kernel or another watcher does not let them be dropped.
+    translations: io::Result<Translations>,
+}
+
 /// The sampler of accesses.
 #[derive(Debug, Default)]
 pub(crate) struct Referenced {
-    /// Chunks that were cut out, by process.
-    cuts: BTreeMap<u16, Vec<(i32, u64, u64)>>,
-    /// Processes whose translations can be dropped.
-    translations: BTreeMap<u16, Translations>,
-    /// Why those of some processes cannot be.
-    pub held: Option<io::Error>,
+    processes: BTreeMap<u16, Bits>,
+    /// Why the hottest pages of some process may go unseen.
+    pub blind: Option<String>,
     /// Mappings of which the user wants no core dump, so that they are not cut.
     pub uncut: u64,
 }
@@ -86,42 +93,135 @@ fn smaps(pid: i32) -> Vec<Entry> {
     entries(&fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default())
 }
 
-impl Referenced {
+impl Bits {
     /// Finds out whether the process lets itself be looked at.
-    pub fn attach(&mut self, followed: &Followed) -> io::Result<()> {
-        fs::write(format!("/proc/{}/clear_refs", followed.pid), "1")?;
-        self.cuts.insert(followed.number, Vec::new());
-        match Translations::of(followed.pid) {
-            Ok(translations) => drop(self.translations.insert(followed.number, translations)),
-            Err(error) => self.held = Some(error),
+    pub fn of(pid: i32) -> io::Result<Self> {
+        clear_referenced(pid)?;
+        Ok(Self {
+            pid,
+            cuts: Vec::new(),
+            translations: Translations::of(pid),
+        })
+    }
+
+    /// Why its hottest pages may go unseen, where that is so.
+    pub fn blind(&self) -> Option<String> {
+        let error = self.translations.as_ref().err()?;
+        Some(format!(
+            "pages that are used all the time may be seen too seldom: processors cannot be made to look up their \
+             translations again ({error})"
+        ))
+    }
+
+    /// Clears the bits, so that what is touched from now on has them.
+    pub fn clear(&self) -> io::Result<()> {
+        clear_referenced(self.pid)?;
+        // Fails for a process that became another program, which is attached to anew.
+        let _ = self.translations.as_ref().map(Translations::forget);
+        Ok(())
+    }
+
+    /// Stretches of pages that were touched since the bits were cleared: first page, pages, pages touched.
+    pub fn touched(&self) -> Vec<(u64, u64, u64)> {
+        let entries = smaps(self.pid).into_iter();
+        let touched = entries.filter(|entry| entry.data && entry.referenced_pages > 0);
+        touched
+            .map(|entry| (entry.start, entry.end - entry.start, entry.referenced_pages))
+            .collect()
+    }
+
+    /// Cuts large mappings that are new into chunks; how many of them the user wants no core dump of, so that they are
+    /// left whole.
+    pub fn cut(&mut self, pagemap: &mut Pagemap) -> u64 {
+        let (mut wanted, mut uncut): (Vec<(u64, u64)>, u64) = (Vec::new(), 0);
+        let large = smaps(self.pid)
+            .into_iter()
+            .filter(|entry| entry.data && entry.end - entry.start > CHUNK_PAGES && entry.resident_pages > 0);
+        for entry in large {
+            let ours = self
+                .cuts
+                .iter()
+                .any(|(start, end)| *start < entry.end && *end > entry.start);
+            if entry.undumped && !ours {
+                uncut += 1;
+                continue;
+            }
+            // Only where there are pages: address space is reserved by the terabyte.
+            let _ = pagemap.each(entry.start, entry.end, PRESENT, 0, |from, to| {
+                for chunk in (from / CHUNK_PAGES..=(to - 1) / CHUNK_PAGES).filter(|chunk| chunk % 2 == 1) {
+                    let cut = (
+                        (chunk * CHUNK_PAGES).max(entry.start),
+                        ((chunk + 1) * CHUNK_PAGES).min(entry.end),
+                    );
+                    if wanted.last() != Some(&cut) {
+                        wanted.push(cut);
+                    }
+                }
+            });
         }
+        wanted.retain(|(start, end)| !self.cuts.iter().any(|(from, to)| from <= start && end <= to));
+        wanted.truncate(MOST_CUTS.saturating_sub(self.cuts.len()));
+        if wanted.is_empty() {
+            return uncut;
+        }
+        let Ok(mut held) = Held::stop(self.pid) else {
+            return uncut;
+        };
+        for (start, end) in wanted {
+            if dump(&mut held, start, end, libc::MADV_DONTDUMP).is_ok() {
+                self.cuts.push((start, end));
+            }
+        }
+        uncut
+    }
+
+    /// Puts mappings together again.
+    pub fn mend(&self) {
+        if self.cuts.is_empty() {
+            return;
+        }
+        let Ok(mut held) = Held::stop(self.pid) else { return };
+        for (start, end) in &self.cuts {
+            let _ = dump(&mut held, *start, *end, libc::MADV_DODUMP);
+        }
+    }
+}
+
+fn clear_referenced(pid: i32) -> io::Result<()> {
+    fs::write(format!("/proc/{pid}/clear_refs"), "1")
+}
+
+impl Referenced {
+    /// Begins with a process.
+    pub fn attach(&mut self, followed: &Followed) -> io::Result<()> {
+        let bits = Bits::of(followed.pid)?;
+        self.blind = bits.blind().or(self.blind.take());
+        self.processes.insert(followed.number, bits);
         Ok(())
     }
 
     /// Cuts what is new into chunks.
     pub fn refresh(&mut self, tree: &mut Tree) {
         let followed = |number: &u16| tree.followed.iter().any(|known| known.number == *number);
-        self.cuts.retain(|number, _| followed(number));
-        self.translations.retain(|number, _| followed(number));
+        self.processes.retain(|number, _| followed(number));
         for known in &mut tree.followed {
-            if let Some(cuts) = self.cuts.get_mut(&known.number) {
-                self.uncut += cut(known.pid, &mut known.pagemap, cuts);
+            if let Some(bits) = self.processes.get_mut(&known.number) {
+                self.uncut += bits.cut(&mut known.pagemap);
             }
         }
     }
 
     /// Clears the accessed bits, waits, and counts those that are set again.
-    pub fn look(&mut self, tree: &mut Tree, watched: Duration) -> Vec<Cell> {
-        for known in &tree.followed {
-            // Both fail for processes that end, which have nothing to be seen.
-            let _ = fs::write(format!("/proc/{}/clear_refs", known.pid), "1");
-            let _ = self.translations.get(&known.number).map(Translations::forget);
+    pub fn look(&mut self, watched: Duration) -> Vec<Cell> {
+        for bits in self.processes.values() {
+            // Fails for processes that end, which have nothing to be seen.
+            let _ = bits.clear();
         }
         sleep(watched);
         let mut cells = Vec::new();
-        for known in &tree.followed {
-            cells.extend(touched(known.pid).into_iter().map(|(start, pages, hits)| Cell {
-                process: known.number,
+        for (process, bits) in &self.processes {
+            cells.extend(bits.touched().into_iter().map(|(start, pages, hits)| Cell {
+                process: *process,
                 start,
                 pages: pages as u32,
                 hits: hits as u32,
@@ -130,66 +230,6 @@ impl Referenced {
         cells.sort_unstable();
         cells
     }
-}
-
-/// Cuts the large mappings of a process that are new into chunks; how many of them the user wants no core dump of, so
-/// that they are left whole.
-pub(crate) fn cut(pid: i32, pagemap: &mut Pagemap, cuts: &mut Vec<(i32, u64, u64)>) -> u64 {
-    let (mut wanted, mut uncut): (Vec<(u64, u64)>, u64) = (Vec::new(), 0);
-    let large = smaps(pid)
-        .into_iter()
-        .filter(|entry| entry.data && entry.end - entry.start > CHUNK_PAGES && entry.resident_pages > 0);
-    for entry in large {
-        let ours = cuts
-            .iter()
-            .any(|(_, start, end)| *start < entry.end && *end > entry.start);
-        if entry.undumped && !ours {
-            uncut += 1;
-            continue;
-        }
-        // Only where there are pages: address space is reserved by the terabyte.
-        let _ = pagemap.each(entry.start, entry.end, PRESENT, 0, |from, to| {
-            for chunk in (from / CHUNK_PAGES..=(to - 1) / CHUNK_PAGES).filter(|chunk| chunk % 2 == 1) {
-                let cut = (
-                    (chunk * CHUNK_PAGES).max(entry.start),
-                    ((chunk + 1) * CHUNK_PAGES).min(entry.end),
-                );
-                if wanted.last() != Some(&cut) {
-                    wanted.push(cut);
-                }
-            }
-        });
-    }
-    wanted.retain(|(start, end)| !cuts.iter().any(|(_, from, to)| from <= start && end <= to));
-    wanted.truncate(MOST_CUTS.saturating_sub(cuts.len()));
-    if wanted.is_empty() {
-        return uncut;
-    }
-    let Ok(mut held) = Held::stop(pid) else { return uncut };
-    for (start, end) in wanted {
-        if dump(&mut held, start, end, libc::MADV_DONTDUMP).is_ok() {
-            cuts.push((pid, start, end));
-        }
-    }
-    uncut
-}
-
-/// Puts mappings together again.
-pub(crate) fn mend(cuts: &[(i32, u64, u64)]) {
-    let Some((pid, ..)) = cuts.first() else { return };
-    let Ok(mut held) = Held::stop(*pid) else { return };
-    for (_, start, end) in cuts {
-        let _ = dump(&mut held, *start, *end, libc::MADV_DODUMP);
-    }
-}
-
-/// Stretches of pages that were touched since the accessed bits were cleared: first page, pages, pages touched.
-pub(crate) fn touched(pid: i32) -> Vec<(u64, u64, u64)> {
-    let entries = smaps(pid).into_iter();
-    let touched = entries.filter(|entry| entry.data && entry.referenced_pages > 0);
-    touched
-        .map(|entry| (entry.start, entry.end - entry.start, entry.referenced_pages))
-        .collect()
 }
 
 fn dump(held: &mut Held, start: u64, end: u64, advice: i32) -> io::Result<u64> {
@@ -202,7 +242,7 @@ fn dump(held: &mut Held, start: u64, end: u64, advice: i32) -> io::Result<u64> {
 impl Drop for Referenced {
     /// Puts the mappings together again.
     fn drop(&mut self) {
-        self.cuts.values().for_each(|cuts| mend(cuts));
+        self.processes.values().for_each(Bits::mend);
     }
 }
 

@@ -127,7 +127,7 @@ impl Eyes {
 
     fn look(&mut self, tree: &mut Tree, watched: Duration) -> Vec<Cell> {
         match self {
-            Eyes::Referenced(eyes) => eyes.look(tree, watched),
+            Eyes::Referenced(eyes) => eyes.look(watched),
             Eyes::Written(eyes) => eyes.look(tree, watched),
         }
     }
@@ -197,12 +197,7 @@ pub fn sample(pid: i32, options: Options, mut go_on: impl FnMut() -> bool) -> Re
         ));
     }
     if let Eyes::Referenced(eyes) = &eyes {
-        if let Some(error) = &eyes.held {
-            notes.push(format!(
-                "pages that are used all the time may be seen too seldom: processors cannot be made to look up their \
-                 translations again ({error})"
-            ));
-        }
+        notes.extend(eyes.blind.clone());
         if eyes.uncut > 0 {
             notes.push("areas that the program keeps out of core dumps are seen as a whole, not in chunks".to_owned());
         }

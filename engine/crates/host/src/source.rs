@@ -142,6 +142,11 @@ pub trait Source: Send {
     /// When the source has come to its end.
     fn drain(&mut self, into: &mut Vec<Access>) -> Result<Drained, HostError>;
 
+    /// What a reader of the report has to know of it, in sentences without a full stop.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Ends all watching and takes back what was changed about processes.
     fn detach(&mut self);
 }

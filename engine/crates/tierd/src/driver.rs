@@ -498,6 +498,11 @@ impl<K: Kernel> Driver<K> {
         self.refresh(true)
     }
 
+    /// What a reader of the report has to know of the sources.
+    pub fn notes(&self) -> Vec<String> {
+        self.sources.iter().flat_map(|source| source.notes()).collect()
+    }
+
     /// Ends the watching; nothing is asked of the policy any more.
     pub fn detach(&mut self) {
         let now = self.now();

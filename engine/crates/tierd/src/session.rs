@@ -450,6 +450,7 @@ fn manage(
     }
     let runtime_s = (monotonic_ns() - begun_ns) as f64 / 1e9;
     let cpu_ns = thread_cpu_ns() - cpu_begun_ns;
+    notes.extend(driver.notes());
     driver.detach();
     Ok(finish(
         plan,
