@@ -5,7 +5,7 @@ use tiertune_host::{Area, HostError};
 use tiertune_policy::{Interleave, Page, PageMap, Placement};
 
 use crate::driver::{Driver, Managed};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Process};
 use crate::mover::{Frame, elsewhere};
 use crate::table::{BLOCK_FRAMES, FRAME_BYTES, Frames, Piece};
 
@@ -35,7 +35,7 @@ impl<K: Kernel> Driver<K> {
             .map(|(pid, _)| *pid)
             .collect();
         // Who has which frames is another matter after a fork or an exit.
-        let forked = processes.iter().any(|process| !self.managed.contains_key(&process.pid));
+        let forked = self.has_unknown(&processes);
         let full = full || forked || !gone.is_empty();
         if full {
             self.counts.resyncs += 1;
@@ -66,10 +66,15 @@ impl<K: Kernel> Driver<K> {
         Ok(())
     }
 
+    /// Whether one of them is not managed yet.
+    fn has_unknown(&self, processes: &[Process]) -> bool {
+        processes.iter().any(|process| !self.managed.contains_key(&process.pid))
+    }
+
     /// Whether a process was started since the last look at them.
     fn has_unknown_process(&mut self) -> bool {
         let processes = self.kernel.processes();
-        processes.iter().any(|process| !self.managed.contains_key(&process.pid))
+        self.has_unknown(&processes)
     }
 
     fn take_up(&mut self, pid: i32, image: String) -> Result<(), HostError> {
