@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
-import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -18,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.cli.figures import check_figures
+from tests.cli.page_commands import check_commands
 from tests.cli.small import tiertune, write_small
 from tests.configs.corpus import ROOT
 from tests.explanation.one_cell import QUICK, write_one
@@ -204,16 +203,7 @@ def _stored(cache: Path) -> int:
 
 def test_the_commands_of_the_page_run(done: Done, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, _ = done
-    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/explain.md").read_text(), re.M | re.S)
-    lines = [line for block in blocks for line in block.splitlines()]
-    assert len(lines) == 3
-    monkeypatch.chdir(folder)
-    for line in lines:
-        program, *arguments = shlex.split(line)
-        assert program == ".venv/bin/tiertune"
-        ran = tiertune(*arguments, env={"TIERTUNE_RESULTS": "results"})
-        assert ran.exit_code == 0, f"{line}\n{ran.stderr}"
-        assert max(map(len, ran.stdout.splitlines())) <= 80, line
+    check_commands("explain.md", 3, folder, monkeypatch)
     assert (folder / "few-changes.yaml").is_file()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.cli.page_commands import check_commands
 from tests.cli.small import tiertune, write_small
 from tests.configs.corpus import ROOT
 from tests.transfer.few import CONTEXTS, write_few
 from tiertune import __version__, engine
 from tiertune.tuner.gallery.definition import load_gallery
-from tiertune.tuner.sweep.row import engine_digest
 
 QUICK = ("--seeds", "5", "--candidates", "1")
 
@@ -72,7 +71,7 @@ def test_entries_say_what_the_report_says(folder: Path) -> None:
         assert entry.native == shown.stdout
         made = entry.made_by
         assert (made.tiertune, made.engine) == (__version__, engine.version())
-        assert made.builds == [engine_digest()[:16]]
+        assert made.builds == [engine.sources()]
         assert made.command == "tiertune tune results/few/campaign.yaml --results results-again"
     assert cells == {}
 
@@ -155,11 +154,14 @@ def test_check_is_0_for_what_this_engine_measured_and_5_for_another(folder: Path
     stale = tmp_path / "results/gallery/hemem.yaml"
     stale.parent.mkdir(parents=True)
     text = (folder / "results/gallery/hemem.yaml").read_text()
-    stale.write_text(text.replace(engine_digest()[:16], "0123456789abcdef", 1))
+    stale.write_text(text.replace(engine.sources(), "0123456789abcdef", 1))
     results = ("--results", tmp_path / "results")
     said = tiertune("gallery", "--check", *results)
     assert said.exit_code == 5
-    assert "small skx-numa 1:4 4t 2MiB alone: measured by build 0123456789abcdef" in said.stdout
+    assert (
+        "small skx-numa 1:4 4t 2MiB alone: measured by engine 0.1.0 of sources 0123456789abcdef"
+        in said.stdout
+    )
     assert "again: tiertune tune results/few/campaign.yaml" in said.stdout
     assert "1 of the gallery's figures are stale" in said.stderr
     as_json = tiertune("gallery", "--check", "--json", *results)
@@ -168,7 +170,7 @@ def test_check_is_0_for_what_this_engine_measured_and_5_for_another(folder: Path
     context = ("-w", folder / "small-workload.yaml", "-m", "skx-numa", "--ratio", "1:4")
     shown = tiertune("show", "hemem", "--gallery", *context, *only(tmp_path))
     assert shown.exit_code == 0
-    assert "tiertune: stale: measured by build 0123456789abcdef" in shown.stderr
+    assert "tiertune: stale: measured by engine 0.1.0 of sources 0123456789abcdef" in shown.stderr
 
 
 def test_a_machine_that_changed_under_its_name_is_another(folder: Path, tmp_path: Path) -> None:
@@ -237,17 +239,8 @@ def test_further_searches_are_told_and_the_first_counts(tmp_path: Path) -> None:
 
 
 def test_the_commands_of_the_page_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (block,) = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/gallery.md").read_text(), re.M | re.S)
-    lines = block.splitlines()
-    assert len(lines) == 5
     shutil.copy(folder / "few.yaml", folder / "mine.yaml")
-    monkeypatch.chdir(folder)
-    for line in lines:
-        program, *arguments = shlex.split(line)
-        assert program == ".venv/bin/tiertune"
-        ran = tiertune(*arguments, env={"TIERTUNE_RESULTS": "results"})
-        assert ran.exit_code == 0, f"{line}\n{ran.stderr}"
-        assert max(map(len, ran.stdout.splitlines())) <= 80, line
+    check_commands("gallery.md", 5, folder, monkeypatch)
 
 
 def test_campaigns_of_make_gallery_have_each_system_once_and_no_context_twice() -> None:

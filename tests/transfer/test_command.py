@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -17,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.cli.figures import check_figures
+from tests.cli.page_commands import check_commands
 from tests.cli.small import tiertune, write_small
 from tests.configs.corpus import ROOT
 from tests.transfer.few import CONTEXTS, write_few
@@ -188,17 +187,8 @@ def test_the_commands_of_the_page_run(
     done: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, _ = done
-    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/transfer.md").read_text(), re.M | re.S)
-    lines = [line for block in blocks for line in block.splitlines()]
-    assert len(lines) == 3
     (folder / "mine.yaml").write_text((folder / "few.yaml").read_text())
-    monkeypatch.chdir(folder)
-    for line in lines:
-        program, *arguments = shlex.split(line)
-        assert program == ".venv/bin/tiertune"
-        ran = tiertune(*arguments, env={"TIERTUNE_RESULTS": "results"})
-        assert ran.exit_code == 0, f"{line}\n{ran.stderr}"
-        assert max(map(len, ran.stdout.splitlines())) <= 80, line
+    check_commands("transfer.md", 3, folder, monkeypatch)
 
 
 def test_figures_are_written_and_the_page_opened(
