@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from tests.cli.small import WORKLOAD, tiertune, write_small
-from tests.sweep.small import write_sweep
+from tests.sweep.small import SWEEP, write_sweep
 from tiertune.tuner.memory_need import BYTES_PER_PAGE, SMALLER
 from tiertune.tuner.simulation import SimBackend
 
@@ -72,6 +72,18 @@ def test_a_sweep_that_memory_cannot_hold_goes_on_with_fewer_jobs(
     assert refused.stderr.splitlines()[-1].startswith("tiertune: 2 runs at a time of 1,024 pages of 2 MiB: ")
     assert SMALLER in refused.stderr
     assert tiertune(*words, "--jobs", "1").exit_code == 0, "as the sentence says"
+
+
+def test_a_sweep_of_which_one_run_is_left_needs_memory_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = SWEEP.replace("[1, 2]", "[1]").replace("  - {name: eager", "  # - {name: eager")
+    words = "--results", tmp_path / "results", "--jobs", "2"
+    first = few.replace("[hemem, notier]", "[notier]")
+    assert tiertune("sweep", write_sweep(tmp_path, first), *words).exit_code == 0
+    with_free(monkeypatch, int(SWEPT_PAGES * BYTES_PER_PAGE * 1.5))
+    done = tiertune("sweep", write_sweep(tmp_path, few), *words)
+    assert done.exit_code == 0, done.stderr
 
 
 def test_memory_that_ran_out_is_no_bug_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,13 +42,15 @@ class Bench:
 
         Runs of one setting are measured together and no more than `jobs` + 1 settings are in memory. On
         Ctrl-C the runs in flight are awaited and handed over, those in the queue never start; so it is when
-        HostUnfit is raised, because this machine's memory does not hold `jobs` runs of a setting.
+        HostUnfit is raised, because this machine's memory does not hold the runs of a setting that may be
+        measured at a time: `jobs`, or all there are.
         """
         groups: dict[str, list[Run]] = {}
         for run in runs:
             groups.setdefault(run.setting.key, []).append(run)
         # The longest settings first would need to know how long they take; the order of the file is as good.
         waiting = list(reversed(groups.values()))
+        at_a_time = min(self._jobs, len(runs))
         pool = ThreadPoolExecutor(self._jobs)
         preparing: dict[Future[engine.EngineWorkload | Result], list[Run]] = {}
         measuring: dict[Future[Result], Run] = {}
@@ -65,7 +67,7 @@ class Bench:
             while waiting or preparing or measuring:
                 while waiting and len(left) + len(preparing) <= self._jobs:
                     group = waiting.pop()
-                    preparing[pool.submit(self._prepared, group[0].setting)] = group
+                    preparing[pool.submit(self._prepared, group[0].setting, at_a_time)] = group
                 running: list[Future[Any]] = [*preparing, *measuring]
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
@@ -88,7 +90,7 @@ class Bench:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _prepared(self, setting: Setting) -> engine.EngineWorkload | Result:
+    def _prepared(self, setting: Setting, at_a_time: int) -> engine.EngineWorkload | Result:
         """The workload in the engine, or what its runs come to without it."""
         # Settings that differ in pages alone share a recording: the second one reads what the first one made.
         key = fingerprint(setting.documents[0], setting.machine.llc_bytes, setting.threads)
@@ -104,7 +106,7 @@ class Bench:
                 )
             except BaseException as error:
                 return _failed(error)
-        check_memory(workload.footprint_bytes, setting.page_bytes, self._jobs)
+        check_memory(workload.footprint_bytes, setting.page_bytes, at_a_time)
         return workload
 
 
