@@ -18,7 +18,6 @@ from tiertune.machines.definition import Machine, load_machine
 from tiertune.tuner.backend import NOTES, Backend, ConfigRejected, Notify, TrialTimeout
 from tiertune.tuner.memory_need import check_memory
 from tiertune.tuner.search.fidelity import shortened
-from tiertune.tuner.sweep.row import engine_digest
 from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial, canonical
 from tiertune.units import fast_tier_bytes
 from tiertune.workloads.definition import Workload, load_workload
@@ -138,7 +137,7 @@ class SimBackend(Backend):
     def facts(self) -> dict[str, str]:
         """The engine's version and digest, and what was scaled in each prepared scenario, by its key."""
         notes = {NOTES + key: "\n".join(bed.notes) for key, bed in self._beds.items() if bed.notes}
-        versions = {"engine": engine.version(), "engine digest": engine_digest()[:16]}
+        versions = {"engine": engine.version(), "engine digest": engine.sources()}
         return {"backend": self.name, **versions, **notes}
 
     def _bed(self, scenario: Scenario, notify: Notify, share: float = 1.0) -> _Bed:

@@ -92,9 +92,12 @@ def test_a_pair_that_two_tests_have_counts_once() -> None:
         ({}, ""),
         ({"tiertune": "0.0.9"}, "measured by tiertune 0.0.9 with engine 0.1.0, this is tiertune 0.1.0"),
         ({"engine": "0.0.9"}, "measured by tiertune 0.1.0 with engine 0.0.9"),
-        ({"builds": ["abc"]}, "measured by build abc of engine 0.1.0, this is build 29f890f38bdf5de0"),
-        ({"builds": ["29f890f38bdf5de0", "abc"]}, "measured by build 29f890f38bdf5de0 and abc"),
-        ({"builds": []}, "nothing says by which build"),
+        ({"builds": ["abc"]}, "measured by engine 0.1.0 of sources abc, this one is of 29f890f38bdf5de0"),
+        (
+            {"builds": ["29f890f38bdf5de0", "abc"]},
+            "of sources 29f890f38bdf5de0 and abc, this",
+        ),
+        ({"builds": []}, "nothing says by which sources"),
     ],
 )
 def test_what_something_else_measured_is_stale(made: dict[str, object], said: str) -> None:

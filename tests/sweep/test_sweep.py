@@ -12,7 +12,6 @@ import pytest
 from tests.cli.small import tiertune, write_small
 from tests.sweep.small import SWEEP, document, one, rows, sweep, write_sweep
 from tiertune import engine
-from tiertune.tuner.sweep import row as sweep_row
 from tiertune.tuner.sweep.definition import load_sweep
 from tiertune.tuner.sweep.matrix import rows_of
 from tiertune.tuner.sweep.measurement import Progress, measure, runs_of
@@ -390,7 +389,7 @@ def test_everything_that_matters_is_in_the_key(tmp_path: Path, monkeypatch: pyte
         assert len(set(changed)) == 6, new
         assert not set(changed) & set(before), new
     assert len(set(keys(SWEEP.replace("sampling_period: 1000", "sampling_period: 999"))) & set(before)) == 4
-    monkeypatch.setattr(sweep_row, "engine_digest", lambda: "another build")
+    monkeypatch.setattr("tiertune.engine.sources", lambda: "another engine")
     assert not set(keys(SWEEP)) & set(before)
 
 

@@ -175,7 +175,6 @@ def document_of(
     """What is told of the campaigns `names`, which are complete. Raises `InputError`."""
     from tiertune import __version__, engine
     from tiertune.files import InputError
-    from tiertune.tuner.sweep.row import engine_digest
     from tiertune.tuner.transfer.context import contexts_of
     from tiertune.tuner.transfer.document import study_document
     from tiertune.tuner.transfer.report import NOT_MEASURED
@@ -211,7 +210,7 @@ def document_of(
         "studies": studies,
         "along": walks,
         "not_measured": list(NOT_MEASURED),
-        "versions": {"tiertune": __version__, "engine": engine.version(), "build": engine_digest()[:16]},
+        "versions": {"tiertune": __version__, "engine": engine.version(), "build": engine.sources()},
         "reproduce": [*_commits(names, results), f".venv/bin/{shlex.join(command)} --results results-again"],
     }
 

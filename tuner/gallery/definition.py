@@ -31,7 +31,7 @@ class MadeBy(Strict):
 
     tiertune: Text = Field(description="version of tiertune; several where trials ran with several")
     engine: Text = Field(description="version of the engine")
-    builds: list[Text] = Field(max_length=100, description="digests of the engine's native module")
+    builds: list[Text] = Field(max_length=100, description="fingerprints of the sources of the engine")
     commit: Text | None = Field(default=None, description="commit of the checkout, where it was one")
     command: Text = Field(description="the command that makes it again")
 

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from tiertune import __version__, engine
 from tiertune.tuner.gallery.definition import MadeBy
-from tiertune.tuner.sweep.row import engine_digest
-
-BUILD_DIGITS = 16
 
 
 @dataclass(frozen=True)
@@ -22,7 +19,7 @@ class Now:
 
 def now() -> Now:
     """Versions of this installation."""
-    return Now(__version__, engine.version(), engine_digest()[:BUILD_DIGITS])
+    return Now(__version__, engine.version(), engine.sources())
 
 
 def staleness(made: MadeBy, here: Now) -> str:
@@ -31,8 +28,8 @@ def staleness(made: MadeBy, here: Now) -> str:
         was, is_now = (f"tiertune {one.tiertune} with engine {one.engine}" for one in (made, here))
         return f"measured by {was}, this is {is_now}"
     if not made.builds:
-        return f"nothing says by which build of engine {made.engine} it was measured"
+        return f"nothing says by which sources of engine {made.engine} it was measured"
     if made.builds != [here.build]:
         builds = " and ".join(made.builds)
-        return f"measured by build {builds} of engine {made.engine}, this is build {here.build}"
+        return f"measured by engine {made.engine} of sources {builds}, this one is of {here.build}"
     return ""

@@ -80,9 +80,8 @@ def here() -> str:
 def engine_here() -> str:
     """Version and hash of the engine that computes here."""
     from tiertune import engine
-    from tiertune.tuner.sweep.row import engine_digest
 
-    return f"{engine.version()} ({engine_digest()[:12]})"
+    return f"{engine.version()} ({engine.sources()})"
 
 
 def profiles_folder() -> Path:

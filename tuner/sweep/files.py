@@ -13,7 +13,7 @@ from tiertune import engine
 from tiertune.tuner.report.files import write_whole
 from tiertune.tuner.sweep.definition import Sweep
 from tiertune.tuner.sweep.measured import Group, MeasuredRow, knobs_text
-from tiertune.tuner.sweep.row import Coordinates, engine_digest
+from tiertune.tuner.sweep.row import Coordinates
 
 
 def folder_of(results: Path, sweep: str) -> Path:
@@ -31,7 +31,7 @@ def document_of(sweep: Sweep, rows: Sequence[MeasuredRow], groups: Sequence[Grou
     return {
         "sweep": sweep.name,
         "description": sweep.description,
-        "engine": {"version": engine.version(), "digest": engine_digest()},
+        "engine": {"version": engine.version(), "digest": engine.sources()},
         "statuses": dict(sorted(Counter(str(row.result.status) for row in rows).items())),
         "rows": [row.document() for row in rows],
         "groups": [group.document() for group in groups],

@@ -51,7 +51,6 @@ def write_page(folder: Path, sweep: Sweep, rows: Sequence[MeasuredRow], reproduc
 def render_html(sweep: Sweep, rows: Sequence[MeasuredRow], reproduce: Sequence[str]) -> str:
     """The page as HTML text; equal rows give equal text."""
     from tiertune import engine
-    from tiertune.tuner.sweep.row import engine_digest
 
     plane = plane_of(rows)
     outcome = outcome_of(plane, quantity_of(leading(sweep.table)))
@@ -72,7 +71,7 @@ def render_html(sweep: Sweep, rows: Sequence[MeasuredRow], reproduce: Sequence[s
         reasons=_reasons(rows),
         conditions=_conditions(sweep, rows),
         table=_rows(sweep, rows),
-        versions=[("engine", engine.version()), ("engine's build", engine_digest()[:12])],
+        versions=[("engine", engine.version()), ("engine's sources", engine.sources())],
         not_measured=_not_measured(sweep, outcome),
         reproduce=reproduce,
     )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 from tiertune import engine
@@ -101,7 +100,7 @@ class Run:
         """Content address: equal exactly where everything that decides the result is equal."""
         setting = self.setting
         return fingerprint(
-            [RESULT_VERSION, engine.version(), engine.profile_version(), engine_digest()],
+            [RESULT_VERSION, engine.version(), engine.profile_version(), engine.sources()],
             [*setting.documents, setting.threads, setting.page_bytes],
             [self.system, self.config, self.fast, [dict(entry) for entry in self.contention]],
             [self.seed, self.mode, self.noise, self.timeline_points],
@@ -173,14 +172,3 @@ def _code_of(system: str) -> list[str]:
     """What a policy written in Python is: its results are of this code only."""
     digest = engine.registered().get(system)
     return [] if digest is None else [digest]
-
-
-@cache
-def engine_digest() -> str:
-    """Hash of the native module's own files: a rebuilt engine of the same version may compute otherwise."""
-    import tiertune_engine
-
-    digest = hashlib.sha256()
-    for path in sorted(Path(str(tiertune_engine.__file__)).parent.glob("*.so")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()

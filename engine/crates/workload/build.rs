@@ -9,6 +9,7 @@ fn main() {
         println!("cargo:rerun-if-changed={}", place.display());
     }
     println!("cargo:rerun-if-changed=sources.rs");
+    println!("cargo:rerun-if-changed=../../fingerprint.rs");
     let fingerprint = fingerprint(&places).expect("the sources can be read");
     println!("cargo:rustc-env=TIERTUNE_WORKLOAD_SOURCES={fingerprint}");
 }

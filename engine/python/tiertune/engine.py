@@ -133,6 +133,14 @@ def version() -> str:
     return str(_native().version())
 
 
+def sources() -> str:
+    """Fingerprint of the sources that decide a simulated run, as 16 hexadecimal digits.
+
+    Engines of one version may compute otherwise; those of the same sources do not, wherever they were built.
+    """
+    return str(_native().sources())
+
+
 def _knob(document: dict[str, Any]) -> KnobInfo:
     condition = document["condition"]
     return KnobInfo(

@@ -114,6 +114,12 @@ fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
+/// Fingerprint of all sources that decide a simulated run.
+#[pyfunction]
+fn sources() -> &'static str {
+    env!("TIERTUNE_ENGINE_SOURCES")
+}
+
 /// All systems with their knobs, as JSON.
 #[pyfunction]
 fn systems_json() -> PyResult<String> {
@@ -192,6 +198,7 @@ fn run_many(py: Python<'_>, workload: &PyWorkload, requests: Vec<String>, thread
 fn tiertune_engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyWorkload>()?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
+    module.add_function(wrap_pyfunction!(sources, module)?)?;
     module.add_function(wrap_pyfunction!(system_json, module)?)?;
     module.add_function(wrap_pyfunction!(systems_json, module)?)?;
     module.add_function(wrap_pyfunction!(metrics_json, module)?)?;
