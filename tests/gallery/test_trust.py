@@ -95,7 +95,7 @@ def test_a_pair_that_two_tests_have_counts_once() -> None:
         ({"builds": ["abc"]}, "measured by engine 0.1.0 of sources abc, this one is of 29f890f38bdf5de0"),
         (
             {"builds": ["29f890f38bdf5de0", "abc"]},
-            "of sources 29f890f38bdf5de0 and abc, this",
+            "measured by engine 0.1.0 of sources 29f890f38bdf5de0 and ",
         ),
         ({"builds": []}, "nothing says by which sources"),
     ],
