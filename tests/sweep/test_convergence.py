@@ -70,6 +70,14 @@ def test_a_stretch_across_the_change_says_nothing() -> None:
     assert convergence_s(timeline, 10.5) == pytest.approx(0.5)
 
 
+def test_a_last_stretch_that_is_cut_short_is_no_dip() -> None:
+    timeline = series(*[50] * 10, *[100] * 30)
+    ends = [*timeline["time_s"], 40.01]
+    assert convergence_s({"time_s": ends, "throughput_mops": [*timeline["throughput_mops"], 60]}, 0.0) == 10.0
+    ends[-1] = 40.5
+    assert convergence_s({"time_s": ends, "throughput_mops": [*timeline["throughput_mops"], 60]}, 0.0) is None
+
+
 def test_promotions_at_an_even_rate_are_a_third_early() -> None:
     even = {"time_s": [4.0, 10.0], "promotions_per_s": [5.0, 5.0]}
     assert early_promotion_share(even) == pytest.approx(1 / 3)
