@@ -51,7 +51,7 @@ def convergence_s(timeline: Timeline, change_s: float) -> float | None:
 
 
 def _whole(stretches: list[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
-    """Start, end and throughput of `stretches`, the last one joined with the one before where it is cut short.
+    """Start, end and throughput of `stretches`, the last one joined with the one before where it is cut off.
 
     A run ends where it ends: of 3 ms the throughput is that of one page that was just moved, while all others
     are means of a hundred times as long.
