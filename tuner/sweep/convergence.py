@@ -31,9 +31,7 @@ def convergence_s(timeline: Timeline, change_s: float) -> float | None:
         return None
     starts = [0.0, *ends[:-1]]
     # A stretch that straddles the change has some of what was before; it says nothing about after.
-    after = _whole(
-        [(s, e, v) for s, e, v in zip(starts, ends, values, strict=True) if s >= change_s - 1e-9]
-    )
+    after = _whole([(s, e, v) for s, e, v in zip(starts, ends, values, strict=True) if s >= change_s - 1e-9])
     if len(after) < 3:
         return None
     first, last = after[0][0], after[-1][1]
