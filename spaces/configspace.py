@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tiertune.spaces.definition import Axis, Space, Value
+from tiertune.spaces.definition import Axis, Space
+from tiertune.spaces.value import Value
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tiertune.document import Path as Place
 from tiertune.mistakes import shown
 from tiertune.nearest import nearest
+from tiertune.spaces.preset import preset_mistakes
 
 if TYPE_CHECKING:
     from tiertune.engine import KnobInfo, Value
@@ -36,6 +37,12 @@ def mistakes_against_engine(space: Space) -> Broken:
         for place, text in _knob_mistakes(declared[name], narrowed):
             yield ("knobs", name, *place), text
         yield from _condition_mistakes(declared[name], declared, space)
+
+
+def all_mistakes(space: Space) -> Broken:
+    """Those, and where there are none, what is wrong with advice that stands on the knobs."""
+    found = list(mistakes_against_engine(space))
+    yield from found or preset_mistakes(space)
 
 
 def _knob_mistakes(knob: KnobInfo, narrowed: KnobRange) -> Broken:

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
 
 from tiertune.document import Path as Place
 from tiertune.fields import Flag, Name, Number, Text
-from tiertune.files import Strict, find, load, sentence
-from tiertune.spaces.declared import mistakes_against_engine
+from tiertune.files import Strict, find, load
+from tiertune.mistakes import shown
+from tiertune.nearest import nearest
+from tiertune.spaces.declared import all_mistakes
+from tiertune.spaces.preset import Preset
+from tiertune.spaces.value import Scalar, Value
 
 if TYPE_CHECKING:
     from tiertune.engine import KnobInfo
 
-Value = bool | int | float | str
-
-
-def _scalar(value: object) -> object:
-    if not isinstance(value, (bool, int, float, str)):
-        raise sentence("is not a value of a knob; write a number, true, false or a word")
-    return value
-
 
 def _nothing_is_declared(value: object) -> object:
     return {} if value is None else value
-
-
-Scalar = Annotated[
-    Value, BeforeValidator(_scalar), WithJsonSchema({"type": ["boolean", "integer", "number", "string"]})
-]
 
 
 class KnobRange(Strict):
@@ -67,11 +58,46 @@ class Space(Strict):
     knobs: dict[str, Annotated[KnobRange, BeforeValidator(_nothing_is_declared)]] = Field(
         min_length=1, description="knobs that are searched, each with a range or nothing (as declared)"
     )
+    presets: list[Preset] = Field(
+        default=[],
+        max_length=50,
+        description="published configurations, tried first if a campaign says so",
+    )
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Something is left to search."""
         if all(knob.fixed is not None for knob in self.knobs.values()):
             yield ("knobs",), "holds only fixed values; leave at least one knob to search"
+
+    @model_serializer(mode="wrap")
+    def _as_of_old(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Keys that came later are left out where they say nothing: it is the space that it was, so that
+        campaigns of older versions go on."""
+        plain: dict[str, Any] = whole(self)
+        if not self.presets:
+            plain.pop("presets", None)
+        return plain
+
+    def searched(self, *, presets: bool) -> Space:
+        """The space as a campaign searches it: without the advice that it does not take."""
+        return self if presets or not self.presets else self.model_copy(update={"presets": []})
+
+    def start(self, knobs: Mapping[str, Value] | None = None) -> dict[str, Value]:
+        """The configuration with `knobs`, all others where the space starts, and without those that do not
+        act then."""
+        given = knobs or {}
+        config: dict[str, Value] = {}
+        waiting = list(self.axes())
+        while waiting:  # a knob follows the one that its condition names
+            left = []
+            for axis in waiting:
+                parent = axis.condition[0] if axis.condition is not None else None
+                if any(other.name == parent for other in waiting):
+                    left.append(axis)
+                elif axis.condition is None or config.get(axis.condition[0]) == axis.condition[1]:
+                    config[axis.name] = axis.plain(given.get(axis.name, axis.default))
+            waiting = left
+        return {**config, **self.fixed}
 
     @property
     def fixed(self) -> dict[str, Value]:
@@ -120,13 +146,34 @@ class Axis:
             return min(max(float(value), self.minimum), self.maximum)  # type: ignore[arg-type]
         return next(choice for choice in self.choices if choice == value)
 
+    def mistake(self, value: Value) -> str | None:
+        """Why `value` cannot be tried on this axis, with the nearest that can; None where it can."""
+        if self.type in ("bool", "choice"):
+            if any(choice == value and type(choice) is type(value) for choice in self.choices):
+                return None
+            if self.type == "bool":
+                return f"{shown(value)} is not true or false"
+            words = [str(choice) for choice in self.choices]
+            near = nearest(str(value), words)
+            return f"{shown(value)} is not one of {', '.join(words)}; did you mean '{near}'?"
+        searched = f"{self.minimum:g} to {self.maximum:g}"
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            kind = "a whole number" if self.type == "int" else "a number"
+            return f"{shown(value)} is not {kind}; {self.name} is searched from {searched}"
+        if not self.minimum <= value <= self.maximum:
+            bound = min(max(value, self.minimum), self.maximum)
+            return f"{value:g} is outside the searched {searched}; the nearest valid value is {bound:g}"
+        if self.type == "int" and value != int(value):
+            return f"{value:g} is not a whole number; the nearest valid value is {round(value)}"
+        return None
+
 
 def load_space(name_or_path: str, base: Path | None = None) -> Space:
     """Reads a space by name (`./spaces` first, then the packaged ones) or path; raises `InputError`.
 
     Every knob is checked against what the engine declares for the system.
     """
-    return load(Space, find("spaces", name_or_path, base), mistakes_against_engine)
+    return load(Space, find("spaces", name_or_path, base), all_mistakes)
 
 
 def _axis(declared: KnobInfo, narrowed: KnobRange, space: Space) -> Axis:

@@ -281,6 +281,12 @@ def test_budgets_that_differ_void_the_comparison(compared: Path, tmp_path: Path)
     ("change", "said"),
     [
         (lambda text: text + "memory: start\n", "the valid value for a comparison is off"),
+        (
+            lambda text: (
+                text.replace("system: tpp, space: tpp", "system: hemem, space: hemem") + "presets: true\n"
+            ),
+            "presets: true favours systems that somebody tuned before; the valid value",
+        ),
         (lambda text: text.replace("initial: 2", "initial: 2, stop: {}"), "stop lets searches end at"),
         (
             lambda text: text.replace("searches: 3", "searches: 2"),
@@ -291,7 +297,7 @@ def test_budgets_that_differ_void_the_comparison(compared: Path, tmp_path: Path)
             "one system is nothing to compare",
         ),
     ],
-    ids=["memory", "stop", "two-searches", "one-system"],
+    ids=["memory", "presets", "stop", "two-searches", "one-system"],
 )
 def test_what_is_no_comparison_is_refused(tmp_path: Path, change: Callable[[str], str], said: str) -> None:
     path = write_comparison(tmp_path)

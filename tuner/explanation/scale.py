@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tiertune.spaces.definition import Axis, Value
+from tiertune.spaces.definition import Axis
+from tiertune.spaces.value import Value
 from tiertune.tuner.trial import Config
 
 STEP = 1 / 8

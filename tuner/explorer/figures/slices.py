@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tiertune.spaces.definition import Axis, Value
+from tiertune.spaces.definition import Axis
+from tiertune.spaces.value import Value
 from tiertune.tuner.explanation.scale import WORD_TYPES
 from tiertune.tuner.explorer.figures.coordinates import UNUSED, colour_range
 from tiertune.tuner.explorer.look import Look
