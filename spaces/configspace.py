@@ -44,9 +44,12 @@ def config_of(space: Space, configuration: Mapping[str, Any]) -> dict[str, Value
 def _hyperparameter(axis: Axis) -> Any:
     from ConfigSpace import Categorical, Float, Integer
 
+    # ConfigSpace takes no part in `meta`: the space is the same with priors as without.
+    meta = None if axis.prior is None else {"prior": axis.prior.model_dump()}
     if axis.type == "int":
         bounds = (int(axis.minimum), int(axis.maximum))
-        return Integer(axis.name, bounds, log=axis.log, default=int(axis.default))
+        return Integer(axis.name, bounds, log=axis.log, default=int(axis.default), meta=meta)
     if axis.type == "float":
-        return Float(axis.name, (axis.minimum, axis.maximum), log=axis.log, default=float(axis.default))
-    return Categorical(axis.name, list(axis.choices), default=axis.default)
+        ends = (axis.minimum, axis.maximum)
+        return Float(axis.name, ends, log=axis.log, default=float(axis.default), meta=meta)
+    return Categorical(axis.name, list(axis.choices), default=axis.default, meta=meta)

@@ -16,6 +16,7 @@ from tiertune.mistakes import shown
 from tiertune.nearest import nearest
 from tiertune.spaces.declared import all_mistakes
 from tiertune.spaces.preset import Preset
+from tiertune.spaces.prior import Prior
 from tiertune.spaces.value import Scalar, Value
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 def _nothing_is_declared(value: object) -> object:
     return {} if value is None else value
+
+
+LATER = {"presets", "prior"}
+"""Keys of space files that came later."""
 
 
 class KnobRange(Strict):
@@ -35,11 +40,20 @@ class KnobRange(Strict):
     default: Scalar | None = Field(default=None, description="value that is tried first")
     choices: list[Scalar] | None = Field(default=None, min_length=2, description="words that are tried")
     fixed: Scalar | None = Field(default=None, description="the one value, instead of a search")
+    prior: Prior | None = Field(
+        default=None, description="where the best value is believed to be, if a campaign follows it"
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_of_old(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As that of a space: keys that came later are left out where they say nothing."""
+        plain: dict[str, Any] = whole(self)
+        return {key: value for key, value in plain.items() if value is not None or key not in LATER}
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """A fixed knob has no range; a range is not empty; log ranges are above 0."""
         if self.fixed is not None:
-            for key in ("min", "max", "log", "default", "choices"):
+            for key in ("min", "max", "log", "default", "choices", "prior"):
                 if getattr(self, key) is not None:
                     yield (key,), "cannot stand beside 'fixed'; keep one of the two"
         if self.min is not None and self.max is not None and self.min >= self.max:
@@ -74,13 +88,18 @@ class Space(Strict):
         """Keys that came later are left out where they say nothing: it is the space that it was, so that
         campaigns of older versions go on."""
         plain: dict[str, Any] = whole(self)
-        if not self.presets:
-            plain.pop("presets", None)
-        return plain
+        return {key: value for key, value in plain.items() if value or key not in LATER}
 
-    def searched(self, *, presets: bool) -> Space:
+    def searched(self, *, presets: bool, priors: bool) -> Space:
         """The space as a campaign searches it: without the advice that it does not take."""
-        return self if presets or not self.presets else self.model_copy(update={"presets": []})
+        changes: dict[str, Any] = {}
+        if not presets:
+            changes["presets"] = []
+        if not priors:
+            changes["knobs"] = {
+                name: knob.model_copy(update={"prior": None}) for name, knob in self.knobs.items()
+            }
+        return self.model_copy(update=changes)
 
     def start(self, knobs: Mapping[str, Value] | None = None) -> dict[str, Value]:
         """The configuration with `knobs`, all others where the space starts, and without those that do not
@@ -126,7 +145,7 @@ class Axis:
     """One searched knob with everything an optimiser has to know.
 
     `minimum` and `maximum` are set for `int` and `float`, `choices` for `choice` and `bool`. `condition`
-    names another axis and the value it must have for this one to matter.
+    names another axis and the value it must have for this one to matter. `prior` is what a search follows.
     """
 
     name: str
@@ -137,6 +156,7 @@ class Axis:
     choices: tuple[Value, ...]
     default: Value
     condition: tuple[str, Value] | None
+    prior: Prior | None = None
 
     def plain(self, value: object) -> Value:
         """`value` as Python's own int, float, bool or str, inside the range; takes numpy scalars too."""
@@ -199,4 +219,5 @@ def _axis(declared: KnobInfo, narrowed: KnobRange, space: Space) -> Axis:
         choices=choices,
         default=float(default) if declared.type == "float" else default,
         condition=condition if searched else None,
+        prior=narrowed.prior,
     )

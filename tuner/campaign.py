@@ -39,7 +39,7 @@ PRESETS: dict[str, dict[str, int | float | bool]] = {
     "lean": {"trials": 40, "initial": 10, "random_share": 0.1, "race": True},
 }
 
-LATER = {"presets"}
+LATER = {"presets", "priors"}
 """Keys of a campaign that are off unless set, and left out of what is stored then."""
 
 Gbps = Annotated[Number, Field(ge=0, le=10_000)]
@@ -246,6 +246,7 @@ class Campaign(Strict):
     presets: Flag = Field(
         default=False, description="whether presets of the spaces are tried right after the default"
     )
+    priors: Flag = Field(default=False, description="whether priors of the spaces are followed at first")
     constraints: list[ConstraintEntry] = Field(
         default=[], max_length=20, description="bounds that a configuration must keep"
     )
@@ -303,7 +304,7 @@ class Campaign(Strict):
         file."""
         if name_or_path not in self._spaces:
             space = load_space(name_or_path, self._folder)
-            self._spaces[name_or_path] = space.searched(presets=self.presets)
+            self._spaces[name_or_path] = space.searched(presets=self.presets, priors=self.priors)
         return self._spaces[name_or_path]
 
     def document(self) -> dict[str, Any]:
@@ -417,6 +418,9 @@ def _cross_file_mistakes(campaign: Campaign) -> Iterator[tuple[Place, str]]:
             yield ("budget", "trials"), f"{text} {space.name}; the smallest valid value is {least}"
     if campaign.presets and not any(space.presets for space in campaign._spaces.values()):
         yield ("presets",), "true has nothing to try: no space of this campaign has presets; write false"
+    knobs = [knob for space in campaign._spaces.values() for knob in space.knobs.values()]
+    if campaign.priors and all(knob.prior is None for knob in knobs):
+        yield ("priors",), "true has nothing to follow: no knob of these spaces has a prior; write false"
     sizes = [known[entry.system].page_bytes for entry in campaign.systems if entry.system in known]
     for number, scenario in enumerate(campaign.scenarios):
         for place, text in _scenario_mistakes(campaign, scenario):

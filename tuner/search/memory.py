@@ -21,7 +21,7 @@ from tiertune.tuner.trial import Objective, Scenario, Status, canonical
 from tiertune.tuner.validation import best_rows, selected
 
 BEST = 3
-ADVICE = ("presets",)
+ADVICE = ("presets", "prior")
 """Keys of a space that decide what is tried first, not what can be tried."""
 MIN_TRIALS = 8  # a search that was stopped before is no memory
 
@@ -83,8 +83,13 @@ def _sources(
 
 def _configs(contents: Mapping[str, Any], part: str) -> str:
     """What a part of a cell's document says of the configs that there are, without advice on them."""
-    said = contents.get(part)
-    return canonical({k: v for k, v in said.items() if k not in ADVICE} if isinstance(said, dict) else said)
+
+    def bare(said: Any) -> Any:
+        if not isinstance(said, dict):
+            return said
+        return {key: bare(value) for key, value in said.items() if key not in ADVICE}
+
+    return canonical(bare(contents.get(part)))
 
 
 def _remembered(

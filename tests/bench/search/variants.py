@@ -91,6 +91,7 @@ class Variant:
     initial: int = 20
     random_share: float = 0.2
     trials: int = 100
+    belief: str | None = None  # kind of the priors on the space
     source: str | None = None  # the variant that searched the neighbour before; for warm starts
 
 
@@ -110,7 +111,11 @@ VARIANTS = {
         Variant("tpe", "Optuna's TPE", TpeOptimiser, 10, 0.0),
         Variant("gp", "a Gaussian process in SMAC", GaussianSmac, 10, 0.05, 40),
         Variant("default", "tiertune: portfolio, races", _racing, 10, 0.1, 40),
-        Variant("warm", "tiertune, warm start", partial(_warm, mode="start"), 5, 0.1, 20, "default"),
-        Variant("gated", "tiertune, gated warm start", partial(_warm, mode="gated"), 6, 0.1, 20, "default"),
+        Variant("warm", "tiertune, warm start", partial(_warm, mode="start"), 5, 0.1, 20, source="default"),
+        Variant(
+            "gated", "tiertune, gated warm start", partial(_warm, mode="gated"), 6, 0.1, 20, source="default"
+        ),
+        Variant("believed", "tiertune, good priors", _racing, 10, 0.1, 40, "good"),
+        Variant("misled", "tiertune, bad priors", _racing, 10, 0.1, 40, "bad"),
     )
 }
