@@ -53,6 +53,11 @@ def _knob_mistakes(knob: KnobInfo, narrowed: KnobRange) -> Broken:
             yield ("fixed",), text
         return
     number = knob.type in ("int", "float")
+    if narrowed.special is not None and not knob.special:
+        yield (
+            ("special",),
+            "has nothing to try: the engine declares no special value of this knob; leave it out",
+        )
     for key in ("min", "max", "log") if not number else ("choices",):
         if getattr(narrowed, key) is not None:
             takes = (
@@ -96,14 +101,15 @@ def _range_mistakes(knob: KnobInfo, narrowed: KnobRange) -> Broken:
                 ("log",),
                 f"a range that starts at {low:g} has no ratios; write false or raise 'min' above 0",
             )
+    specials = [value for value, _ in knob.special] if narrowed.special is not None else []
     if narrowed.default is not None:
-        text = _value_mistake(knob, narrowed.default, specials=False)
+        text = _value_mistake(knob, narrowed.default, specials=bool(specials))
         if text:
             yield ("default",), text
             return
     default = narrowed.default if narrowed.default is not None else knob.default
     what = "" if narrowed.default is not None else "the declared default "
-    if knob.type in ("int", "float") and not low <= float(default) <= high:
+    if knob.type in ("int", "float") and default not in specials and not low <= float(default) <= high:
         near = min(max(float(default), low), high)
         yield (
             ("default",),

@@ -27,7 +27,7 @@ def _nothing_is_declared(value: object) -> object:
     return {} if value is None else value
 
 
-LATER = {"presets", "prior"}
+LATER = {"presets", "prior", "special"}
 """Keys of space files that came later."""
 
 
@@ -40,6 +40,10 @@ class KnobRange(Strict):
     default: Scalar | None = Field(default=None, description="value that is tried first")
     choices: list[Scalar] | None = Field(default=None, min_length=2, description="words that are tried")
     fixed: Scalar | None = Field(default=None, description="the one value, instead of a search")
+    special: Annotated[Number, Field(ge=0.01, le=0.5)] | None = Field(
+        default=None,
+        description="share of draws at a declared special value, such as 0 for off; absent: none",
+    )
     prior: Prior | None = Field(
         default=None, description="where the best value is believed to be, if a campaign follows it"
     )
@@ -53,7 +57,7 @@ class KnobRange(Strict):
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """A fixed knob has no range; a range is not empty; log ranges are above 0."""
         if self.fixed is not None:
-            for key in ("min", "max", "log", "default", "choices", "prior"):
+            for key in ("min", "max", "log", "default", "choices", "special", "prior"):
                 if getattr(self, key) is not None:
                     yield (key,), "cannot stand beside 'fixed'; keep one of the two"
         if self.min is not None and self.max is not None and self.min >= self.max:
@@ -90,16 +94,25 @@ class Space(Strict):
         plain: dict[str, Any] = whole(self)
         return {key: value for key, value in plain.items() if value or key not in LATER}
 
-    def searched(self, *, presets: bool, priors: bool) -> Space:
-        """The space as a campaign searches it: without the advice that it does not take."""
-        changes: dict[str, Any] = {}
-        if not presets:
-            changes["presets"] = []
-        if not priors:
-            changes["knobs"] = {
-                name: knob.model_copy(update={"prior": None}) for name, knob in self.knobs.items()
-            }
-        return self.model_copy(update=changes)
+    def searched(self, *, presets: bool, priors: bool, special: float | None) -> Space:
+        """The space as a campaign searches it: without the advice that it does not take, and with the share
+        of `special` values for knobs that declare some and of which the space says nothing."""
+        from tiertune.engine import system
+
+        declared = {knob.name for knob in system(self.system).knobs if knob.special} if special else set()
+        knobs = {
+            name: knob.model_copy(
+                update={
+                    "prior": knob.prior if priors else None,
+                    "special": special if self._may_be_special(name, declared) else knob.special,
+                }
+            )
+            for name, knob in self.knobs.items()
+        }
+        return self.model_copy(update={"knobs": knobs, "presets": self.presets if presets else []})
+
+    def _may_be_special(self, name: str, declared: set[str]) -> bool:
+        return name in declared and self.knobs[name].special is None and self.knobs[name].fixed is None
 
     def start(self, knobs: Mapping[str, Value] | None = None) -> dict[str, Value]:
         """The configuration with `knobs`, all others where the space starts, and without those that do not
@@ -146,6 +159,7 @@ class Axis:
 
     `minimum` and `maximum` are set for `int` and `float`, `choices` for `choice` and `bool`. `condition`
     names another axis and the value it must have for this one to matter. `prior` is what a search follows.
+    `specials` are values outside the range that are tried as well, in `special_share` of the draws.
     """
 
     name: str
@@ -157,9 +171,15 @@ class Axis:
     default: Value
     condition: tuple[str, Value] | None
     prior: Prior | None = None
+    specials: tuple[Value, ...] = ()
+    special_share: float = 0.0
 
     def plain(self, value: object) -> Value:
-        """`value` as Python's own int, float, bool or str, inside the range; takes numpy scalars too."""
+        """`value` as Python's own int, float, bool or str, a special one or inside the range; takes numpy
+        scalars too."""
+        for special in self.specials:
+            if special == value:
+                return special
         if self.type == "int":
             return int(min(max(round(float(value)), self.minimum), self.maximum))  # type: ignore[arg-type]
         if self.type == "float":
@@ -176,6 +196,8 @@ class Axis:
             words = [str(choice) for choice in self.choices]
             near = nearest(str(value), words)
             return f"{shown(value)} is not one of {', '.join(words)}; did you mean '{near}'?"
+        if not isinstance(value, bool) and value in self.specials:
+            return None
         searched = f"{self.minimum:g} to {self.maximum:g}"
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             kind = "a whole number" if self.type == "int" else "a number"
@@ -194,6 +216,10 @@ def load_space(name_or_path: str, base: Path | None = None) -> Space:
     Every knob is checked against what the engine declares for the system.
     """
     return load(Space, find("spaces", name_or_path, base), all_mistakes)
+
+
+def _typed(declared: KnobInfo, value: Value) -> Value:
+    return float(value) if declared.type == "float" else value
 
 
 def _axis(declared: KnobInfo, narrowed: KnobRange, space: Space) -> Axis:
@@ -220,4 +246,6 @@ def _axis(declared: KnobInfo, narrowed: KnobRange, space: Space) -> Axis:
         default=float(default) if declared.type == "float" else default,
         condition=condition if searched else None,
         prior=narrowed.prior,
+        specials=tuple(_typed(declared, value) for value, _ in declared.special) if narrowed.special else (),
+        special_share=narrowed.special or 0.0,
     )

@@ -39,7 +39,7 @@ PRESETS: dict[str, dict[str, int | float | bool]] = {
     "lean": {"trials": 40, "initial": 10, "random_share": 0.1, "race": True},
 }
 
-LATER = {"presets", "priors"}
+LATER = {"presets", "priors", "special_values"}
 """Keys of a campaign that are off unless set, and left out of what is stored then."""
 
 Gbps = Annotated[Number, Field(ge=0, le=10_000)]
@@ -247,6 +247,10 @@ class Campaign(Strict):
         default=False, description="whether presets of the spaces are tried right after the default"
     )
     priors: Flag = Field(default=False, description="whether priors of the spaces are followed at first")
+    special_values: Annotated[Number, Field(ge=0.01, le=0.5)] | None = Field(
+        default=None,
+        description="share of draws at special values, for knobs that have some; absent: as the spaces say",
+    )
     constraints: list[ConstraintEntry] = Field(
         default=[], max_length=20, description="bounds that a configuration must keep"
     )
@@ -304,7 +308,9 @@ class Campaign(Strict):
         file."""
         if name_or_path not in self._spaces:
             space = load_space(name_or_path, self._folder)
-            self._spaces[name_or_path] = space.searched(presets=self.presets, priors=self.priors)
+            self._spaces[name_or_path] = space.searched(
+                presets=self.presets, priors=self.priors, special=self.special_values
+            )
         return self._spaces[name_or_path]
 
     def document(self) -> dict[str, Any]:
@@ -418,6 +424,11 @@ def _cross_file_mistakes(campaign: Campaign) -> Iterator[tuple[Place, str]]:
             yield ("budget", "trials"), f"{text} {space.name}; the smallest valid value is {least}"
     if campaign.presets and not any(space.presets for space in campaign._spaces.values()):
         yield ("presets",), "true has nothing to try: no space of this campaign has presets; write false"
+    if campaign.special_values and not any(
+        axis.specials for space in campaign._spaces.values() for axis in space.axes()
+    ):
+        text = "has nothing to try: no searched knob declares a special value; leave it out"
+        yield ("special_values",), f"{campaign.special_values:g} {text}"
     knobs = [knob for space in campaign._spaces.values() for knob in space.knobs.values()]
     if campaign.priors and all(knob.prior is None for knob in knobs):
         yield ("priors",), "true has nothing to follow: no knob of these spaces has a prior; write false"

@@ -32,14 +32,29 @@ class Cube:
         self._space = space
         self._knobs: list[Any] = list(space.values())
         self._choices = np.array([choices_of(knob) for knob in self._knobs])
+        self._weights = {
+            index: np.cumsum(knob.probabilities)
+            for index, knob in enumerate(self._knobs)
+            if isinstance(knob, CategoricalHyperparameter) and np.ptp(knob.probabilities) > 1e-9
+        }
 
     def sample(self, count: int, random: np.random.Generator) -> Matrix:
         """`count` uniform points, shape (count, knobs)."""
         return self.placed(random.random((count, len(self._knobs))))
 
+    @property
+    def weighted(self) -> bool:
+        """Whether some words of a knob are likelier than others."""
+        return bool(self._weights)
+
     def placed(self, points: Matrix) -> Matrix:
-        """Points of the unit cube, where choices have equal parts of [0, 1), as this space encodes them."""
-        return self._snapped(np.where(self._choices > 0, np.floor(points * self._choices), points))
+        """Points of the unit cube as this space encodes them: choices have their parts of [0, 1)."""
+        placed = np.where(self._choices > 0, np.floor(points * self._choices), points)
+        for index, ends in self._weights.items():
+            placed[:, index] = np.minimum(
+                np.searchsorted(ends, points[:, index], side="right"), len(ends) - 1
+            )
+        return self._snapped(placed)
 
     def neighbours(self, points: Matrix, random: np.random.Generator) -> Matrix:
         """Points that differ in one knob, shape (points, neighbours, knobs), the same number for each

@@ -25,6 +25,7 @@ from smac.model.random_forest import RandomForest
 from smac.runhistory import StatusType, TrialInfo, TrialValue
 from smac.runhistory.encoder import RunHistoryEncoder
 
+from tiertune.spaces.configspace import values_of
 from tiertune.tuner.optimiser.acquisition import CubeMaximizer, IsNew
 from tiertune.tuner.optimiser.base import Observation, Proposal
 from tiertune.tuner.optimiser.belief import Belief
@@ -81,7 +82,8 @@ class SmacOptimiser(RandomOptimiser):
     def _initial(self, number: int, history: Sequence[Observation]) -> Proposal:
         with tempfile.TemporaryDirectory(prefix="tiertune-smac-") as scratch:
             scenario = self._scenario(scratch, derive_seed(self.settings.seed, "initial") % 2**31)
-            made = BelievedSobol if self.belief is not None else SobolInitialDesign
+            shaped = self.belief is not None or Cube(self.space).weighted
+            made = ShapedSobol if shaped else SobolInitialDesign
             design = made(scenario, n_configs=self.settings.initial).select_configurations()
         tried = {canonical(observation.config) for observation in history}
         # Forbidden points and duplicates drop out of the design, so it may be shorter than asked for.
@@ -168,17 +170,17 @@ class SmacOptimiser(RandomOptimiser):
         )
 
 
-class BelievedSobol(SobolInitialDesign):
-    """Sobol points, denser where priors say so."""
+class ShapedSobol(SobolInitialDesign):
+    """Sobol points, denser where priors say so, and with words as likely as the space has them; SMAC's are
+    all equal."""
 
     def _select_configurations(self) -> list[Configuration]:
         cube, belief = Cube(self._configspace), Belief.of(self._configspace)
-        assert belief is not None
         width = len(list(self._configspace.values()))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a count that is no power of two
             even = Sobol(d=width, scramble=True, seed=self._seed).random(self._n_configs)
-        return cube.legal(cube.placed(belief.mixed(even)))
+        return cube.legal(cube.placed(even if belief is None else belief.mixed(even)))
 
 
 class BelievedEI(EI):
@@ -228,8 +230,9 @@ def _as_trial(
     space: ConfigurationSpace, observation: Observation, cost: float
 ) -> tuple[TrialInfo, TrialValue]:
     status = StatusType.SUCCESS if observation.status is Status.OK else StatusType.CRASHED
-    values = {name: value for name, value in observation.config.items() if name in space}
-    return TrialInfo(Configuration(space, values=values), seed=0), TrialValue(cost=cost, status=status)
+    return TrialInfo(Configuration(space, values=values_of(space, observation.config)), seed=0), TrialValue(
+        cost=cost, status=status
+    )
 
 
 logging.getLogger("smac").setLevel(logging.ERROR)

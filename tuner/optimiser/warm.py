@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from tiertune.spaces.configspace import values_of
 from tiertune.tuner.optimiser.base import Observation, Optimiser, Proposal
 from tiertune.tuner.trial import Config, Status, canonical
 
@@ -115,8 +116,7 @@ class WarmStart(Optimiser):
     def _row(self, config: Config) -> list[float]:
         from ConfigSpace import Configuration
 
-        values = {name: value for name, value in config.items() if name in self.space}
-        array = Configuration(self.space, values=values).get_array()
+        array = Configuration(self.space, values=values_of(self.space, config)).get_array()
         return [float(v) for v in np.nan_to_num(array, nan=-1.0)]
 
 

@@ -16,6 +16,7 @@ from smac.initial_design import SobolInitialDesign
 from smac.model.random_forest import RandomForest
 from smac.runhistory import TrialInfo, TrialValue
 
+from tiertune.spaces.configspace import values_of
 from tiertune.tuner.optimiser.base import Observation, Optimiser, Proposal
 from tiertune.tuner.optimiser.portfolio import GaussianSmac, PortfolioOptimiser
 from tiertune.tuner.optimiser.racing import Racing
@@ -47,7 +48,7 @@ class StudySmac(Optimiser):
             if observation.number > self._told and observation.cost is not None:
                 info = self._infos.get(observation.number)
                 if info is None:  # the default, which went first
-                    values = {k: v for k, v in observation.config.items() if k in self.space}
+                    values = values_of(self.space, observation.config)
                     info = TrialInfo(Configuration(self.space, values=values), seed=0)
                 facade.tell(info, TrialValue(cost=math.exp(observation.cost)), save=False)
                 self._told = observation.number
