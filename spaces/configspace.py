@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tiertune.spaces.definition import Axis, Space
+from tiertune.spaces.forbidden import clauses_of, to_forbidden
 from tiertune.spaces.value import Value
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ IN_RANGE = "in range"
 
 
 def to_configspace(space: Space, seed: int) -> ConfigurationSpace:
-    """The searched knobs with ranges, scales, defaults and conditions; fixed knobs are not part of it.
+    """The searched knobs with ranges, scales, defaults, conditions and what is forbidden; fixed knobs are not
+    part of it.
 
     `seed` (0 to 2^32 - 1) decides what `sample_configuration` draws.
     """
@@ -39,6 +41,8 @@ def to_configspace(space: Space, seed: int) -> ConfigurationSpace:
         if axis.condition is not None:
             parent, value = axis.condition
             configspace.add(EqualsCondition(configspace[first], configspace[parent], value))
+    for clause in clauses_of(space):
+        configspace.add(to_forbidden(clause, configspace, SPECIAL))
     return configspace
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tiertune.document import Path as Place
 from tiertune.mistakes import shown
 from tiertune.nearest import nearest
+from tiertune.spaces.forbidden import forbid_mistakes
 from tiertune.spaces.preset import preset_mistakes
 from tiertune.spaces.prior import prior_mistakes
 
@@ -43,7 +44,7 @@ def mistakes_against_engine(space: Space) -> Broken:
 def all_mistakes(space: Space) -> Broken:
     """Those, and where there are none, what is wrong with advice that stands on the knobs."""
     found = list(mistakes_against_engine(space))
-    yield from found or [*prior_mistakes(space), *preset_mistakes(space)]
+    yield from found or [*prior_mistakes(space), *preset_mistakes(space), *forbid_mistakes(space)]
 
 
 def _knob_mistakes(knob: KnobInfo, narrowed: KnobRange) -> Broken:

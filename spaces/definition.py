@@ -27,7 +27,7 @@ def _nothing_is_declared(value: object) -> object:
     return {} if value is None else value
 
 
-LATER = {"presets", "prior", "special"}
+LATER = {"forbid", "presets", "prior", "special"}
 """Keys of space files that came later."""
 
 
@@ -75,6 +75,11 @@ class Space(Strict):
     system: Name = Field(description="tiering system whose knobs these are")
     knobs: dict[str, Annotated[KnobRange, BeforeValidator(_nothing_is_declared)]] = Field(
         min_length=1, description="knobs that are searched, each with a range or nothing (as declared)"
+    )
+    forbid: list[Text] = Field(
+        default=[],
+        max_length=50,
+        description="combinations that are never tried: KNOB < KNOB, or with values",
     )
     presets: list[Preset] = Field(
         default=[],

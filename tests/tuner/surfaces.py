@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Integer
+from ConfigSpace import (
+    Categorical,
+    ConfigurationSpace,
+    EqualsCondition,
+    Float,
+    ForbiddenAndConjunction,
+    ForbiddenEqualsClause,
+    ForbiddenGreaterThanClause,
+    ForbiddenGreaterThanRelation,
+    Integer,
+)
 
 from tiertune.tuner.trial import Config
 
@@ -53,9 +63,13 @@ BAD: Priors = {
 
 
 def advised_space() -> ConfigurationSpace:
-    """With priors on knobs of every kind, one of them conditional."""
+    """With priors on knobs of every kind, one of them conditional, and forbidden combinations."""
     words: Priors = {"mode": {"around": "async", "chance": 0.6}, "batch": {"around": 64, "spread": 3.0}}
-    return space(priors={**GOOD, **words, "reserve_share": {"around": 0.05, "spread": 0.05}})
+    made = space(priors={**GOOD, **words, "reserve_share": {"around": 0.05, "spread": 0.05}})
+    made.add(ForbiddenGreaterThanRelation(made["hot_threshold"], made["cooling_threshold"]))
+    async_batch = ForbiddenEqualsClause(made["mode"], "async"), ForbiddenGreaterThanClause(made["batch"], 128)
+    made.add(ForbiddenAndConjunction(*async_batch))
+    return made
 
 
 def plateau(config: Config) -> float:

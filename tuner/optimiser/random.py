@@ -56,4 +56,6 @@ class RandomOptimiser(Optimiser):
         points = random.random((REDRAWS, len(list(self.space.values()))))
         if random.random() < BELIEVED:
             points = self.belief.warped(points)
-        yield from map(self.decode, cube.legal(cube.placed(points)))
+        while not (found := cube.legal(cube.placed(points))):  # all that is believed in may be forbidden
+            points = random.random(points.shape)
+        yield from map(self.decode, found)
