@@ -1,18 +1,30 @@
-"""A space as ConfigSpace, the form that optimisers take, and configurations back as plain Python."""
+"""A space as ConfigSpace, the form that optimisers take, and configurations back as plain Python.
+
+A knob with special values is two hyperparameters: one that says whether it is in its range or at which
+special value, and the number, which only acts in the range. So a model need not believe that 0 for "off" is
+next to the smallest value.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tiertune.spaces.definition import Axis, Space, Value
+from tiertune.spaces.definition import Axis, Space
+from tiertune.spaces.forbidden import clauses_of, to_forbidden
+from tiertune.spaces.value import Value
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
+SPECIAL = ":special"
+"""What a knob's name ends in, for the hyperparameter that says whether it is in its range."""
+IN_RANGE = "in range"
+
 
 def to_configspace(space: Space, seed: int) -> ConfigurationSpace:
-    """The searched knobs with ranges, scales, defaults and conditions; fixed knobs are not part of it.
+    """The searched knobs with ranges, scales, defaults, conditions and what is forbidden; fixed knobs are not
+    part of it.
 
     `seed` (0 to 2^32 - 1) decides what `sample_configuration` draws.
     """
@@ -20,11 +32,17 @@ def to_configspace(space: Space, seed: int) -> ConfigurationSpace:
 
     axes = space.axes()
     configspace = ConfigurationSpace(name=space.name, seed=seed)
-    configspace.add([_hyperparameter(axis) for axis in axes])
+    configspace.add([hyperparameter for axis in axes for hyperparameter in _hyperparameters(axis)])
     for axis in axes:
+        first = axis.name
+        if axis.specials:
+            first += SPECIAL
+            configspace.add(EqualsCondition(configspace[axis.name], configspace[first], IN_RANGE))
         if axis.condition is not None:
             parent, value = axis.condition
-            configspace.add(EqualsCondition(configspace[axis.name], configspace[parent], value))
+            configspace.add(EqualsCondition(configspace[first], configspace[parent], value))
+    for clause in clauses_of(space):
+        configspace.add(to_forbidden(clause, configspace, SPECIAL))
     return configspace
 
 
@@ -36,16 +54,54 @@ def config_of(space: Space, configuration: Mapping[str, Any]) -> dict[str, Value
     Knobs whose condition does not hold are left out.
     """
     given = dict(configuration)
-    config = {axis.name: axis.plain(given[axis.name]) for axis in space.axes() if axis.name in given}
+    config = {}
+    for axis in space.axes():
+        place = given.get(axis.name + SPECIAL, IN_RANGE)
+        if place != IN_RANGE:
+            config[axis.name] = next(value for value in axis.specials if str(value) == place)
+        elif axis.name in given:
+            config[axis.name] = axis.plain(given[axis.name])
     return {**config, **space.fixed}
 
 
-def _hyperparameter(axis: Axis) -> Any:
+def values_of(configspace: ConfigurationSpace, config: Mapping[str, Value]) -> dict[str, Any]:
+    """The inverse of `config_of`: values of hyperparameters. Knobs that are not searched are left out."""
+    values: dict[str, Any] = {}
+    for name, value in config.items():
+        if name not in configspace:
+            continue
+        place = IN_RANGE
+        if name + SPECIAL in configspace:
+            switch: Any = configspace[name + SPECIAL]
+            places = switch.choices
+            place = str(value) if str(value) in places else IN_RANGE
+            values[name + SPECIAL] = place
+        if place == IN_RANGE:
+            values[name] = value
+    return values
+
+
+def _hyperparameters(axis: Axis) -> list[Any]:
     from ConfigSpace import Categorical, Float, Integer
 
-    if axis.type == "int":
-        bounds = (int(axis.minimum), int(axis.maximum))
-        return Integer(axis.name, bounds, log=axis.log, default=int(axis.default))
-    if axis.type == "float":
-        return Float(axis.name, (axis.minimum, axis.maximum), log=axis.log, default=float(axis.default))
-    return Categorical(axis.name, list(axis.choices), default=axis.default)
+    # ConfigSpace takes no part in `meta`: the space is the same with priors as without.
+    meta = None if axis.prior is None else {"prior": axis.prior.model_dump()}
+    if axis.choices:
+        return [Categorical(axis.name, list(axis.choices), default=axis.default, meta=meta)]
+    bounds, inside = (axis.minimum, axis.maximum), min(max(float(axis.default), axis.minimum), axis.maximum)
+    made: list[Any] = [
+        Integer(axis.name, (int(bounds[0]), int(bounds[1])), log=axis.log, default=int(inside), meta=meta)
+        if axis.type == "int"
+        else Float(axis.name, bounds, log=axis.log, default=inside, meta=meta)
+    ]
+    if axis.specials:
+        share = axis.special_share / len(axis.specials)
+        made.append(
+            Categorical(
+                axis.name + SPECIAL,
+                [IN_RANGE, *map(str, axis.specials)],
+                default=str(axis.default) if axis.default in axis.specials else IN_RANGE,
+                weights=[1.0 - axis.special_share, *(share for _ in axis.specials)],
+            )
+        )
+    return made

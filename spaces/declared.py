@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from tiertune.document import Path as Place
 from tiertune.mistakes import shown
 from tiertune.nearest import nearest
+from tiertune.spaces.forbidden import forbid_mistakes
+from tiertune.spaces.preset import preset_mistakes
+from tiertune.spaces.prior import prior_mistakes
 
 if TYPE_CHECKING:
     from tiertune.engine import KnobInfo, Value
@@ -38,6 +41,12 @@ def mistakes_against_engine(space: Space) -> Broken:
         yield from _condition_mistakes(declared[name], declared, space)
 
 
+def all_mistakes(space: Space) -> Broken:
+    """Those, and where there are none, what is wrong with advice that stands on the knobs."""
+    found = list(mistakes_against_engine(space))
+    yield from found or [*prior_mistakes(space), *preset_mistakes(space), *forbid_mistakes(space)]
+
+
 def _knob_mistakes(knob: KnobInfo, narrowed: KnobRange) -> Broken:
     if narrowed.fixed is not None:
         text = _value_mistake(knob, narrowed.fixed, specials=True)
@@ -45,6 +54,11 @@ def _knob_mistakes(knob: KnobInfo, narrowed: KnobRange) -> Broken:
             yield ("fixed",), text
         return
     number = knob.type in ("int", "float")
+    if narrowed.special is not None and not knob.special:
+        yield (
+            ("special",),
+            "has nothing to try: the engine declares no special value of this knob; leave it out",
+        )
     for key in ("min", "max", "log") if not number else ("choices",):
         if getattr(narrowed, key) is not None:
             takes = (
@@ -88,14 +102,15 @@ def _range_mistakes(knob: KnobInfo, narrowed: KnobRange) -> Broken:
                 ("log",),
                 f"a range that starts at {low:g} has no ratios; write false or raise 'min' above 0",
             )
+    specials = [value for value, _ in knob.special] if narrowed.special is not None else []
     if narrowed.default is not None:
-        text = _value_mistake(knob, narrowed.default, specials=False)
+        text = _value_mistake(knob, narrowed.default, specials=bool(specials))
         if text:
             yield ("default",), text
             return
     default = narrowed.default if narrowed.default is not None else knob.default
     what = "" if narrowed.default is not None else "the declared default "
-    if knob.type in ("int", "float") and not low <= float(default) <= high:
+    if knob.type in ("int", "float") and default not in specials and not low <= float(default) <= high:
         near = min(max(float(default), low), high)
         yield (
             ("default",),

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
 from tiertune.document import Path as Place
 from tiertune.fields import Flag, Integer, Name, Number, PageSize, Ratio, Text
@@ -31,6 +38,9 @@ PRESETS: dict[str, dict[str, int | float | bool]] = {
     # docs/search.md has the curves.
     "lean": {"trials": 40, "initial": 10, "random_share": 0.1, "race": True},
 }
+
+LATER = {"presets", "priors", "special_values"}
+"""Keys of a campaign that are off unless set, and left out of what is stored then."""
 
 Gbps = Annotated[Number, Field(ge=0, le=10_000)]
 
@@ -233,11 +243,25 @@ class Campaign(Strict):
         default="off",
         description="off; start: the nearest campaign's best first; gated: all its trials, if ranks agree",
     )
+    presets: Flag = Field(
+        default=False, description="whether presets of the spaces are tried right after the default"
+    )
+    priors: Flag = Field(default=False, description="whether priors of the spaces are followed at first")
+    special_values: Annotated[Number, Field(ge=0.01, le=0.5)] | None = Field(
+        default=None,
+        description="share of draws at special values, for knobs that have some; absent: as the spaces say",
+    )
     constraints: list[ConstraintEntry] = Field(
         default=[], max_length=20, description="bounds that a configuration must keep"
     )
     tracking: Tracking = Field(default=Tracking(), description="where people look at trials")
     workers: Integer = Field(default=1, ge=1, le=256, description="trials that run at the same time")
+
+    @model_serializer(mode="wrap")
+    def _as_of_old(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Keys that came later are left out where they are as they were before there was a choice."""
+        plain: dict[str, Any] = whole(self)
+        return {key: value for key, value in plain.items() if value or key not in LATER}
 
     _folder: Path = PrivateAttr(default=Path())
     # Read once, so that a campaign stays what it was when its files change under it.
@@ -280,9 +304,13 @@ class Campaign(Strict):
         return self._machines[name_or_path]
 
     def space(self, name_or_path: str) -> Space:
-        """The space that a system entry names; paths are relative to the campaign's file."""
+        """The space that a system entry names, as it is searched here; paths are relative to the campaign's
+        file."""
         if name_or_path not in self._spaces:
-            self._spaces[name_or_path] = load_space(name_or_path, self._folder)
+            space = load_space(name_or_path, self._folder)
+            self._spaces[name_or_path] = space.searched(
+                presets=self.presets, priors=self.priors, special=self.special_values
+            )
         return self._spaces[name_or_path]
 
     def document(self) -> dict[str, Any]:
@@ -390,6 +418,20 @@ def _cross_file_mistakes(campaign: Campaign) -> Iterator[tuple[Place, str]]:
         if first != number:
             text = f"'{entry.space}' is called {space.name} like the space of systems[{first}]; rename one"
             yield ("systems", number, "space"), text
+        if len(space.presets) >= campaign.budget.trials:
+            least = len(space.presets) + 1
+            text = f"{campaign.budget.trials} has no room for the default and the {least - 1} presets of"
+            yield ("budget", "trials"), f"{text} {space.name}; the smallest valid value is {least}"
+    if campaign.presets and not any(space.presets for space in campaign._spaces.values()):
+        yield ("presets",), "true has nothing to try: no space of this campaign has presets; write false"
+    if campaign.special_values and not any(
+        axis.specials for space in campaign._spaces.values() for axis in space.axes()
+    ):
+        text = "has nothing to try: no searched knob declares a special value; leave it out"
+        yield ("special_values",), f"{campaign.special_values:g} {text}"
+    knobs = [knob for space in campaign._spaces.values() for knob in space.knobs.values()]
+    if campaign.priors and all(knob.prior is None for knob in knobs):
+        yield ("priors",), "true has nothing to follow: no knob of these spaces has a prior; write false"
     sizes = [known[entry.system].page_bytes for entry in campaign.systems if entry.system in known]
     for number, scenario in enumerate(campaign.scenarios):
         for place, text in _scenario_mistakes(campaign, scenario):

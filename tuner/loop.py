@@ -21,6 +21,7 @@ from tiertune.tuner.host_facts import environment_facts
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_claim import Claim
 from tiertune.tuner.optimiser.base import Observation, Optimiser, Proposal
+from tiertune.tuner.optimiser.presets import Presets
 from tiertune.tuner.optimiser.racing import ROUNDS, Racing
 from tiertune.tuner.optimiser.warm import Remembered, WarmStart
 from tiertune.tuner.plan import CampaignPlan, PlannedCell
@@ -251,14 +252,16 @@ def searched(journal: Journal, cell: str, trials: int, generation: int) -> bool:
 
 
 def equipped(plan: CampaignPlan, cell: PlannedCell, bench: Bench) -> Optimiser:
-    """The cell's optimiser with the memory and the races that the campaign asks for.
+    """The cell's optimiser with the presets, the memory and the races that the campaign asks for.
 
     What is remembered is looked up when a cell begins and kept in the journal, so that a resumed search goes
     on with the same memory.
     """
     optimiser, rules = plan.new_optimiser(cell), plan.rules
     if rules.memory != "off":
-        optimiser = WarmStart(optimiser, memory_of(plan, cell, bench), rules.memory)
+        optimiser = WarmStart(optimiser, memory_of(plan, cell, bench), rules.memory, len(cell.presets))
+    if cell.presets:
+        optimiser = Presets(optimiser, cell.presets)
     if rules.short_runs is not None:
         optimiser = ShortRuns(optimiser, rules.short_runs)
     return Racing(optimiser) if rules.race else optimiser

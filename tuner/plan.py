@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tiertune.spaces.definition import contender_name
+from tiertune.tuner.optimiser.presets import Published
 from tiertune.tuner.search.constraint import Constraint
 from tiertune.tuner.search.rules import PLAIN, SearchRules
 from tiertune.tuner.search.stopping import StopRule
@@ -23,7 +24,7 @@ class PlannedCell:
     """One search of a scenario x system, with what improves there and where its knobs may go.
 
     `default` is every knob as the system declares it: what winners are compared with. It need not lie in the
-    space. `search` counts the independent searches of a scenario x system from 0.
+    space. `search` counts the independent searches of a scenario x system from 0. `presets` are tried first.
     """
 
     key: str
@@ -33,6 +34,7 @@ class PlannedCell:
     space: Space
     default: Config
     search: int = 0
+    presets: tuple[Published, ...] = ()
 
     @property
     def seed_name(self) -> str:
@@ -100,6 +102,10 @@ def plan_of(campaign: Campaign, name: str | None = None) -> CampaignPlan:
                 space=cell.space,
                 default=default,
                 search=cell.search,
+                presets=tuple(
+                    Published(preset.name, preset.source, plain_config(cell.space.start(preset.knobs)))
+                    for preset in cell.space.presets
+                ),
             )
         )
         contents[cell.key] = {

@@ -17,7 +17,7 @@ from typing import Any, Literal
 Value = bool | int | float | str
 Config = dict[str, Value]
 Purpose = Literal["search", "selection", "validation"]
-Origin = Literal["default", "memory", "initial", "random", "model", "race", "candidate", "winner"]
+Origin = Literal["default", "preset", "memory", "initial", "random", "model", "race", "candidate", "winner"]
 Noise = Literal["independent", "paired"]
 
 

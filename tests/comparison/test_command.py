@@ -43,6 +43,10 @@ def write_comparison(folder: Path) -> Path:
         "systems:", '  - {workload: ./small-workload.yaml, machine: icx-pmem, ratio: "1:4"}\nsystems:'
     )
     text = text.replace("trials: 8, initial: 4", f"trials: {TRIALS}, initial: 2")
+    (folder / "advised.yaml").write_text(
+        "name: advised\ndescription: with a prior\nsystem: hemem\n"
+        "knobs: {cooling_pages: {prior: {around: 1000, spread: 3}}}\n"
+    )
     path = folder / "small.yaml"
     path.write_text(f"{text}searches: {SEARCHES}\n")
     return path
@@ -281,6 +285,19 @@ def test_budgets_that_differ_void_the_comparison(compared: Path, tmp_path: Path)
     ("change", "said"),
     [
         (lambda text: text + "memory: start\n", "the valid value for a comparison is off"),
+        (
+            lambda text: (
+                text.replace("system: tpp, space: tpp", "system: hemem, space: hemem") + "presets: true\n"
+            ),
+            "presets: true favours systems that somebody tuned before; the valid value",
+        ),
+        (
+            lambda text: (
+                text.replace("system: tpp, space: tpp", "system: hemem, space: ./advised.yaml")
+                + "priors: true\n"
+            ),
+            "priors: true favours systems that somebody tuned before; the valid value",
+        ),
         (lambda text: text.replace("initial: 2", "initial: 2, stop: {}"), "stop lets searches end at"),
         (
             lambda text: text.replace("searches: 3", "searches: 2"),
@@ -291,7 +308,7 @@ def test_budgets_that_differ_void_the_comparison(compared: Path, tmp_path: Path)
             "one system is nothing to compare",
         ),
     ],
-    ids=["memory", "stop", "two-searches", "one-system"],
+    ids=["memory", "presets", "priors", "stop", "two-searches", "one-system"],
 )
 def test_what_is_no_comparison_is_refused(tmp_path: Path, change: Callable[[str], str], said: str) -> None:
     path = write_comparison(tmp_path)

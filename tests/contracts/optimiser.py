@@ -44,27 +44,31 @@ def observation(number: int, proposal: Proposal, status: Status = Status.OK) -> 
 
 
 @cache
-def long_campaign(kind: type[Optimiser], seed: int) -> tuple[Proposal, ...]:
+def long_campaign(
+    kind: type[Optimiser], seed: int, space: Callable[[], ConfigurationSpace]
+) -> tuple[Proposal, ...]:
     """The longest campaign that tests look at, made once for all that only read it."""
-    return tuple(campaign(kind(surfaces.space(), Settings(seed, INITIAL, 0.2)), LONG))
+    return tuple(campaign(kind(space(), Settings(seed, INITIAL, 0.2)), LONG))
 
 
 class OptimiserContract:
-    """Inherited by one test class an optimiser, which sets `optimiser`."""
+    """Inherited by one test class an optimiser, which sets `optimiser`; or `space` as well, with the knobs of
+    `surfaces.space` and advice on them."""
 
     optimiser: type[Optimiser]
+    space: Callable[[], ConfigurationSpace] = staticmethod(surfaces.space)
 
     def known(self, seed: int = 1, trials: int = TRIALS) -> list[Proposal]:
         """The first `trials` proposals with that seed; that a fresh optimiser makes the same is tested."""
-        return list(long_campaign(self.optimiser, seed)[:trials])
+        return list(long_campaign(self.optimiser, seed, self.space)[:trials])
 
     def make(self, seed: int = 1, space: ConfigurationSpace | None = None) -> Optimiser:
-        return self.optimiser(space or surfaces.space(), Settings(seed, INITIAL, 0.2))
+        return self.optimiser(space or self.space(), Settings(seed, INITIAL, 0.2))
 
     def test_the_default_goes_first(self) -> None:
         first = self.make().ask(0, [])
         assert first.origin == "default"
-        assert first.config == dict(surfaces.space().get_default_configuration())
+        assert first.config == dict(self.space().get_default_configuration())
 
     def test_a_fresh_optimiser_gives_the_proposal_that_a_used_one_gives(self) -> None:
         used = self.known()
@@ -95,7 +99,7 @@ class OptimiserContract:
 
     def test_every_config_is_legal(self) -> None:
         for proposal in self.known(trials=30):
-            configuration = Configuration(surfaces.space(), values=proposal.config)
+            configuration = Configuration(self.space(), values=proposal.config)
             configuration.check_valid_configuration()
 
     def test_a_knob_is_there_exactly_when_its_condition_holds(self) -> None:

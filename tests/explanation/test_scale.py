@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tiertune.spaces.definition import load_space
@@ -43,5 +45,9 @@ def test_a_step_stays_in_the_range_and_moves_whole_numbers() -> None:
     assert bound_of(axes["read_hot_threshold"], 1) == "lowest"
     assert bound_of(axes["hot_ring_reqs_threshold"], 1048576) == "highest"
     assert bound_of(axes["read_hot_threshold"], 8) == ""
+    period = replace(axes["migration_period_ms"], specials=(0.0,), special_share=0.2)
+    assert bound_of(period, 0.0) == ""
+    assert bound_of(period, 1.0) == "lowest"
+    assert place_on(period, 0.0) == 0.0
     word = next(axis for axis in load_space("memtis").axes() if axis.type == "bool")
     assert steps_from(word, True) == [False]

@@ -138,6 +138,15 @@ def test_a_knob_that_does_not_act_has_a_place_of_its_own(tmp_path: Path) -> None
     ]
 
 
+def test_a_special_value_that_no_scale_has_is_told(tmp_path: Path) -> None:
+    with opened(made(tmp_path).results, NAME, "1") as cell:
+        objective, rows = cell.objective, measured(cell.rows("search"))
+    at = [row.trial.config["read_hot_threshold"] for row in rows]
+    axis = Axis("read_hot_threshold", "int", 1, 64, True, (), 8, None, specials=(at[0],), special_share=0.2)
+    title = slice_of(rows, axis, objective, LIGHT).layout.xaxis.title.text
+    assert title.endswith(f"({at.count(at[0])} trials at {at[0]} are off the scale)")
+
+
 def test_matrices_leave_out_what_was_not_measured() -> None:
     (map_,) = comparison_matrix(comparison(), "slowdown_tuned", LIGHT).data
     assert list(map_.x) == ["hemem", "tpp"]

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Integer
+from ConfigSpace import (
+    Categorical,
+    ConfigurationSpace,
+    EqualsCondition,
+    Float,
+    ForbiddenAndConjunction,
+    ForbiddenEqualsClause,
+    ForbiddenGreaterThanClause,
+    ForbiddenGreaterThanRelation,
+    Integer,
+)
 
 from tiertune.tuner.trial import Config
 
 Surface = Callable[[Config], float]
 
 
-def space(seed: int = 0) -> ConfigurationSpace:
-    """Seven log-scaled numbers, a share, a switch, and a knob that only acts while the switch is on."""
+def space(seed: int = 0, priors: Mapping[str, Mapping[str, object]] | None = None) -> ConfigurationSpace:
+    """Seven log-scaled numbers, a share, a switch, and a knob that only acts while the switch is on; with
+    `priors` of knobs by name."""
     made = ConfigurationSpace(seed=seed)
     made.add(
         Integer("sample_period", (100, 100_000), log=True, default=5_000),
@@ -28,6 +39,36 @@ def space(seed: int = 0) -> ConfigurationSpace:
         Integer("batch", (1, 512), log=True, default=8),
     )
     made.add(EqualsCondition(made["batch"], made["mode"], "async"))
+    for name, prior in (priors or {}).items():
+        made[name].meta = {"prior": prior}
+    return made
+
+
+Priors = Mapping[str, Mapping[str, object]]
+
+GOOD: Priors = {
+    "sample_period": {"around": 1_500, "spread": 3.0},
+    "cooling_threshold": {"around": 40, "spread": 2.0},
+    "migration_kib": {"around": 60_000, "spread": 4.0},
+    "decay": {"around": 0.06, "spread": 2.0},
+}
+"""Priors on what matters to `smooth`, near its optimum."""
+BAD: Priors = {
+    "sample_period": {"around": 60_000, "spread": 3.0},
+    "cooling_threshold": {"around": 3, "spread": 2.0},
+    "migration_kib": {"around": 200, "spread": 4.0},
+    "decay": {"around": 0.9, "spread": 2.0},
+}
+"""As sure, and far off."""
+
+
+def advised_space() -> ConfigurationSpace:
+    """With priors on knobs of every kind, one of them conditional, and forbidden combinations."""
+    words: Priors = {"mode": {"around": "async", "chance": 0.6}, "batch": {"around": 64, "spread": 3.0}}
+    made = space(priors={**GOOD, **words, "reserve_share": {"around": 0.05, "spread": 0.05}})
+    made.add(ForbiddenGreaterThanRelation(made["hot_threshold"], made["cooling_threshold"]))
+    async_batch = ForbiddenEqualsClause(made["mode"], "async"), ForbiddenGreaterThanClause(made["batch"], 128)
+    made.add(ForbiddenAndConjunction(*async_batch))
     return made
 
 

@@ -35,6 +35,18 @@ class TestRandom(OptimiserContract):
     optimiser = RandomOptimiser
 
 
+class TestAdvisedPortfolio(OptimiserContract):
+    """Of which forest, process and TPE are parts."""
+
+    optimiser = PortfolioOptimiser
+    space = staticmethod(surfaces.advised_space)
+
+
+class TestAdvisedRandom(OptimiserContract):
+    optimiser = RandomOptimiser
+    space = staticmethod(surfaces.advised_space)
+
+
 def test_every_registered_optimiser_has_a_contract_test() -> None:
     tested = {suite.optimiser for suite in OptimiserContract.__subclasses__()}
     assert tested == {optimiser_class(name) for name in OPTIMISERS}

@@ -150,6 +150,12 @@ def check_comparison(campaign: Campaign, source: str) -> None:
             f"{source}: memory: {campaign.memory} favours systems that were tuned before; the valid value for"
             " a comparison is off"
         )
+    for key in ("presets", "priors"):
+        if getattr(campaign, key):
+            raise InputError(
+                f"{source}: {key}: true favours systems that somebody tuned before; the valid value for a"
+                " comparison is false"
+            )
     if campaign.budget.stop is not None:
         raise InputError(
             f"{source}: budget: stop lets searches end at different budgets; leave it out of a comparison"

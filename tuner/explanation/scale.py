@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tiertune.spaces.definition import Axis, Value
+from tiertune.spaces.definition import Axis
+from tiertune.spaces.value import Value
 from tiertune.tuner.trial import Config
 
 STEP = 1 / 8
@@ -76,7 +77,7 @@ def steps_from(axis: Axis, value: Value) -> list[Value]:
 
 def bound_of(axis: Axis, value: Value) -> str:
     """`lowest` or `highest` where a number lies on an end of its range, else empty."""
-    if axis.type in WORD_TYPES:
+    if axis.type in WORD_TYPES or value in axis.specials:
         return ""
     here = place_on(axis, value)
     return "lowest" if here <= ON_BOUND else "highest" if here >= 1 - ON_BOUND else ""

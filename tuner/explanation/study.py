@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiertune.spaces.definition import Axis, Value
+from tiertune.spaces.definition import Axis
+from tiertune.spaces.value import Value
 from tiertune.tuner.explanation.ablation import rollout
 from tiertune.tuner.explanation.importance import Importance, beyond_sum, importance_of
 from tiertune.tuner.explanation.measuring import Bench, bench_of

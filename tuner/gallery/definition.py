@@ -11,7 +11,7 @@ from tiertune.document import Path as Place
 from tiertune.fields import Integer, Name, Number, PageSize, Ratio, Text
 from tiertune.files import Strict, find, load
 from tiertune.nearest import nearest
-from tiertune.spaces.definition import Scalar
+from tiertune.spaces.value import Scalar
 from tiertune.tuner.transfer.traits import ALONE, Traits
 
 FOLDER = "gallery"

@@ -10,30 +10,26 @@ equal results in any process.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from ConfigSpace import Configuration, ConfigurationSpace
-from ConfigSpace.hyperparameters import (
-    CategoricalHyperparameter,
-    Constant,
-    IntegerHyperparameter,
-    OrdinalHyperparameter,
-)
 from smac.acquisition.maximizer.abstract_acquisition_maximizer import AbstractAcquisitionMaximizer
 from smac.main.exceptions import ConfigurationSpaceExhaustedException
+
+from tiertune.tuner.optimiser.belief import Belief
+from tiertune.tuner.optimiser.cube import Cube
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Matrix = NDArray[np.float64]
+    from tiertune.tuner.optimiser.cube import Matrix
 
 IsNew = Callable[[Configuration], bool]
 
 RANDOM_CANDIDATES = 2000
 STARTS = 10  # of each kind: best random candidates, best configs tried
 STEPS = 12
-STEP_SIZES = (0.02, 0.05, 0.15)  # standard deviations in the unit cube
 RETURNED = 20
 
 
@@ -48,11 +44,15 @@ class CubeMaximizer(AbstractAcquisitionMaximizer):
         self._random = np.random.default_rng(seed)
         self._is_new = is_new
         self._cube = Cube(space)
+        self._belief = Belief.of(space)
 
     def _maximize(
         self, previous_configs: list[Configuration], n_points: int
     ) -> list[tuple[float, Configuration]]:
         draws = self._cube.sample(RANDOM_CANDIDATES, self._random)
+        if self._belief is not None:  # half of them where the optimum is believed to be
+            even = self._random.random(draws.shape)
+            draws = self._cube.placed(self._belief.mixed(even))
         values = self._value(draws)
         # Ties are common, a forest is piecewise constant: a random second key keeps the choice unbiased.
         starts = draws[self._best(values, STARTS)]
@@ -104,75 +104,3 @@ class CubeMaximizer(AbstractAcquisitionMaximizer):
     def _best(self, values: NDArray[np.float64], count: int) -> NDArray[np.intp]:
         order = np.lexsort((self._random.random(len(values)), -values))
         return order[:count]
-
-
-class Cube:
-    """A space as columns of numbers: knobs on [0, 1], choices as 0, 1, 2, …, in ConfigSpace's own encoding.
-
-    Points carry a value for every knob; `deactivated` puts NaN where a condition switches a knob off.
-    """
-
-    def __init__(self, space: ConfigurationSpace) -> None:
-        self._space = space
-        self._knobs: list[Any] = list(space.values())
-        self._choices = np.array([_choices(knob) for knob in self._knobs])
-
-    def sample(self, count: int, random: np.random.Generator) -> Matrix:
-        """`count` uniform points, shape (count, knobs)."""
-        points = random.random((count, len(self._knobs)))
-        return self._snapped(np.where(self._choices > 0, np.floor(points * self._choices), points))
-
-    def neighbours(self, points: Matrix, random: np.random.Generator) -> Matrix:
-        """Points that differ in one knob, shape (points, neighbours, knobs), the same number for each
-        point."""
-        rows, width = points.shape
-        offsets = np.tile(np.asarray(STEP_SIZES), 2)
-        moved = np.repeat(points[:, None, :], width * len(offsets), axis=1)
-        for knob in range(width):
-            block = slice(knob * len(offsets), (knob + 1) * len(offsets))
-            if self._choices[knob] > 0:
-                moved[:, block, knob] = random.integers(0, self._choices[knob], (rows, len(offsets)))
-            else:
-                step = random.standard_normal((rows, len(offsets))) * offsets
-                # Reflected at the bounds: clipping would pile neighbours up there.
-                inside = np.abs(moved[:, block, knob] + step)
-                moved[:, block, knob] = np.clip(1.0 - np.abs(1.0 - inside), 0.0, 1.0)
-        return self._snapped(moved.reshape(-1, width)).reshape(rows, -1, width)
-
-    def deactivated(self, points: Matrix) -> Matrix:
-        """A copy with NaN for knobs whose condition does not hold, also where that only follows from
-        another."""
-        legal = points.copy().T
-        for _ in self._space.conditions:
-            before = np.isnan(legal).sum()
-            for condition in self._space.conditions:
-                child = self._space.index_of[condition.child.name]
-                legal[child, ~condition.satisfied_by_vector_array(legal)] = np.nan
-            if np.isnan(legal).sum() == before:
-                break
-        return legal.T
-
-    def forbidden(self, legal: Matrix) -> NDArray[np.bool_]:
-        """Which rows of deactivated points the space forbids."""
-        found = np.zeros(len(legal), dtype=bool)
-        for clause in self._space.forbidden_clauses:
-            found |= clause.is_forbidden_vector_array(legal.T)
-        return found
-
-    def _snapped(self, points: Matrix) -> Matrix:
-        """Points moved to values that whole-number knobs really take."""
-        for index, knob in enumerate(self._knobs):
-            if isinstance(knob, IntegerHyperparameter):
-                points[:, index] = knob.to_vector(knob.to_value(points[:, index]))
-        return points
-
-
-def _choices(knob: Any) -> int:
-    """How many choices a knob has, 0 for a numeric one."""
-    if isinstance(knob, Constant):
-        return 1
-    if isinstance(knob, CategoricalHyperparameter):
-        return len(knob.choices)
-    if isinstance(knob, OrdinalHyperparameter):
-        return len(knob.sequence)
-    return 0

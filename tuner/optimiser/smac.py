@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 from ConfigSpace import Configuration, ConfigurationSpace
+from scipy.stats.qmc import Sobol
 from smac import HyperparameterOptimizationFacade, Scenario
 from smac.acquisition.function import EI
 from smac.acquisition.maximizer.abstract_acquisition_maximizer import AbstractAcquisitionMaximizer
@@ -24,12 +25,17 @@ from smac.model.random_forest import RandomForest
 from smac.runhistory import StatusType, TrialInfo, TrialValue
 from smac.runhistory.encoder import RunHistoryEncoder
 
+from tiertune.spaces.configspace import values_of
 from tiertune.tuner.optimiser.acquisition import CubeMaximizer, IsNew
 from tiertune.tuner.optimiser.base import Observation, Proposal
+from tiertune.tuner.optimiser.belief import Belief
+from tiertune.tuner.optimiser.cube import Cube
 from tiertune.tuner.optimiser.imputation import told
 from tiertune.tuner.optimiser.random import RandomOptimiser
 from tiertune.tuner.trial import Status, canonical, derive_seed
 
+DECAY = 2.0  # trials after the initial design up to which priors weigh as much as what they say
+STEP = 0.1
 UNLIMITED = 10**9  # our loop counts the budget; SMAC's own count must never end it
 
 
@@ -76,7 +82,9 @@ class SmacOptimiser(RandomOptimiser):
     def _initial(self, number: int, history: Sequence[Observation]) -> Proposal:
         with tempfile.TemporaryDirectory(prefix="tiertune-smac-") as scratch:
             scenario = self._scenario(scratch, derive_seed(self.settings.seed, "initial") % 2**31)
-            design = SobolInitialDesign(scenario, n_configs=self.settings.initial).select_configurations()
+            shaped = self.belief is not None or Cube(self.space).weighted
+            made = ShapedSobol if shaped else SobolInitialDesign
+            design = made(scenario, n_configs=self.settings.initial).select_configurations()
         tried = {canonical(observation.config) for observation in history}
         # Forbidden points and duplicates drop out of the design, so it may be shorter than asked for.
         if number <= len(design):
@@ -94,7 +102,8 @@ class SmacOptimiser(RandomOptimiser):
             return canonical(self.decode(configuration)) not in tried
 
         with tempfile.TemporaryDirectory(prefix="tiertune-smac-") as scratch:
-            facade = self._facade(scratch, derive_seed(self.settings.seed, "model", number) % 2**31, is_new)
+            seed = derive_seed(self.settings.seed, "model", number) % 2**31
+            facade = self._facade(scratch, seed, is_new, number - self.settings.initial)
             for observation, cost in known:
                 facade.tell(*_as_trial(self.space, observation, cost), save=False)
             try:
@@ -113,8 +122,8 @@ class SmacOptimiser(RandomOptimiser):
         """Expected improvement of the proposal, in natural log of the objective."""
         point = configuration.get_array()[None, :]
         expected = facade._config_selector._acquisition_function
-        assert expected is not None
-        value = expected._compute(point)
+        assert isinstance(expected, EI)
+        value = EI._compute(expected, point)  # what is measured, without what is believed
         return float(np.asarray(value).reshape(-1)[0])
 
     def _scenario(self, scratch: str, seed: int) -> Scenario:
@@ -142,14 +151,14 @@ class SmacOptimiser(RandomOptimiser):
             min_samples_leaf=self.min_leaf,
         )
 
-    def _facade(self, scratch: str, seed: int, is_new: IsNew) -> HyperparameterOptimizationFacade:
+    def _facade(self, scratch: str, seed: int, is_new: IsNew, after: int) -> HyperparameterOptimizationFacade:
         scenario = self._scenario(scratch, seed)
         facade = HyperparameterOptimizationFacade
         return facade(
             scenario,
             None,
             model=self._make_model(seed),
-            acquisition_function=EI(),
+            acquisition_function=EI() if self.belief is None else BelievedEI(self.belief, after),
             acquisition_maximizer=self._maximizer(seed, is_new),
             initial_design=facade.get_initial_design(scenario, n_configs=0),
             random_design=facade.get_random_design(scenario, probability=0.0),
@@ -159,6 +168,40 @@ class SmacOptimiser(RandomOptimiser):
             logging_level=False,
             overwrite=True,
         )
+
+
+class ShapedSobol(SobolInitialDesign):
+    """Sobol points, denser where priors say so, and with words as likely as the space has them; SMAC's are
+    all equal."""
+
+    def _select_configurations(self) -> list[Configuration]:
+        cube, belief = Cube(self._configspace), Belief.of(self._configspace)
+        width = len(list(self._configspace.values()))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a count that is no power of two
+            even = Sobol(d=width, scramble=True, seed=self._seed).random(self._n_configs)
+        return cube.legal(cube.placed(even if belief is None else belief.mixed(even)))
+
+
+class BelievedEI(EI):
+    """Expected improvement times the priors, to a power that falls with the trials `after` the initial design
+    (piBO; Hvarfner et al., ICLR'22).
+
+    SMAC's own form multiplies probabilities of whole numbers, which are tiny, with densities of others, has
+    no answer for knobs that do not act, and counts its steps within one facade, of which there is one a
+    proposal here.
+    """
+
+    def __init__(self, belief: Belief, after: int) -> None:
+        super().__init__()
+        self._belief = belief
+        self._power = DECAY / (1 + after)
+
+    def _compute(self, X: np.ndarray) -> np.ndarray:
+        # In steps, as a forest is piecewise constant: else the prior alone would decide within a piece.
+        weight = np.round(self._power * self._belief.log_weight(X) / STEP) * STEP
+        improvement: np.ndarray = super()._compute(X)
+        return improvement * np.exp(weight)[:, None]
 
 
 class _BatchedSelector(ConfigSelector):
@@ -187,8 +230,9 @@ def _as_trial(
     space: ConfigurationSpace, observation: Observation, cost: float
 ) -> tuple[TrialInfo, TrialValue]:
     status = StatusType.SUCCESS if observation.status is Status.OK else StatusType.CRASHED
-    values = {name: value for name, value in observation.config.items() if name in space}
-    return TrialInfo(Configuration(space, values=values), seed=0), TrialValue(cost=cost, status=status)
+    return TrialInfo(Configuration(space, values=values_of(space, observation.config)), seed=0), TrialValue(
+        cost=cost, status=status
+    )
 
 
 logging.getLogger("smac").setLevel(logging.ERROR)

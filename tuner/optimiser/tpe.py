@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from tiertune.spaces.configspace import values_of
 from tiertune.tuner.optimiser.base import Observation, Proposal
 from tiertune.tuner.optimiser.imputation import told
 from tiertune.tuner.optimiser.random import RandomOptimiser
@@ -86,7 +87,7 @@ class TpeOptimiser(RandomOptimiser):
         """The observation as Optuna stores it; without a cost it is running."""
         from optuna.trial import TrialState, create_trial
 
-        values = {name: value for name, value in observation.config.items() if name in self.space}
+        values = values_of(self.space, observation.config)
         return create_trial(
             state=TrialState.RUNNING if cost is None else TrialState.COMPLETE,
             value=cost,

@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from tiertune.spaces.configspace import values_of
 from tiertune.tuner.optimiser.base import Observation, Optimiser, Proposal
 from tiertune.tuner.trial import Config, Status, canonical
 
@@ -34,7 +35,8 @@ class Remembered:
 
 
 class WarmStart(Optimiser):
-    """Wraps an optimiser: the best remembered configs come right after the default.
+    """Wraps an optimiser: the best remembered configs come right after the default, and after `after` others
+    that go first.
 
     With `gated`, further remembered configs follow as far as `GATE_CONFIGS`, spread over good and bad, and
     the whole source goes to the model while `agreement` holds.
@@ -43,22 +45,28 @@ class WarmStart(Optimiser):
     name: ClassVar[str] = "warm"
 
     def __init__(
-        self, inner: Optimiser, memory: Sequence[Remembered], mode: Literal["start", "gated"]
+        self,
+        inner: Optimiser,
+        memory: Sequence[Remembered],
+        mode: Literal["start", "gated"],
+        after: int = 0,
     ) -> None:
         super().__init__(inner.space, inner.settings, inner.decode)
         self.inner = inner
         self.gated = mode == "gated"
+        self.after = after
         self.memory = list(memory)
         self.starts = starts(self.memory, GATE_CONFIGS if self.gated else 0)
 
     def _ask(self, number: int, history: Sequence[Observation]) -> Proposal:
         tried = {canonical(observation.config) for observation in history}
-        if number <= len(self.starts):
-            source = self.starts[number - 1]
+        place = number - 1 - self.after
+        if 0 <= place < len(self.starts):
+            source = self.starts[place]
             if canonical(source.config) not in tried:
                 what = "one of the best" if source.rank is not None else "a sample for the gate"
                 return Proposal(source.config, "memory", f"{what} of the nearest earlier campaign")
-        if self.gated and number > len(self.starts):
+        if self.gated and place >= len(self.starts):
             held, rank = self.agreement(history)
             if held:
                 return self._believing(number, history, tried, rank)
@@ -108,8 +116,7 @@ class WarmStart(Optimiser):
     def _row(self, config: Config) -> list[float]:
         from ConfigSpace import Configuration
 
-        values = {name: value for name, value in config.items() if name in self.space}
-        array = Configuration(self.space, values=values).get_array()
+        array = Configuration(self.space, values=values_of(self.space, config)).get_array()
         return [float(v) for v in np.nan_to_num(array, nan=-1.0)]
 
 

@@ -21,6 +21,8 @@ from tiertune.tuner.trial import Objective, Scenario, Status, canonical
 from tiertune.tuner.validation import best_rows, selected
 
 BEST = 3
+ADVICE = ("presets", "prior")
+"""Keys of a space that decide what is tried first, not what can be tried."""
 MIN_TRIALS = 8  # a search that was stopped before is no memory
 
 
@@ -63,8 +65,7 @@ def _sources(
     claim = journal.claimed()
     found = []
     for key, other in claim.document.get("cells", {}).items():
-        same = ("space", "default")
-        if any(canonical(other.get(part)) != canonical(contents.get(part)) for part in same):
+        if any(_configs(other, part) != _configs(contents, part) for part in ("space", "default")):
             continue
         metric = other["workload"]["metric"]
         if metric != contents["workload"]["metric"]:
@@ -78,6 +79,17 @@ def _sources(
         if len(trials) >= MIN_TRIALS:
             found.append(Source(name, key, distance(scenario, rows[0].trial.scenario), trials))
     return found
+
+
+def _configs(contents: Mapping[str, Any], part: str) -> str:
+    """What a part of a cell's document says of the configs that there are, without advice on them."""
+
+    def bare(said: Any) -> Any:
+        if not isinstance(said, dict):
+            return said
+        return {key: bare(value) for key, value in said.items() if key not in ADVICE}
+
+    return canonical(bare(contents.get(part)))
 
 
 def _remembered(

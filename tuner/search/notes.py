@@ -10,7 +10,8 @@ from tiertune.tuner.search.fidelity import agreement_of
 
 
 def search_notes(journal: Journal, claim: Claim, cell: str) -> list[str]:
-    """Sentences on memory, short runs, races, constraints and an early end; none for a plain search."""
+    """Sentences on presets, memory, short runs, races, constraints and an early end; none for a plain
+    search."""
     notes = []
     remembered = journal.remembered(cell)
     if remembered is not None:
@@ -19,6 +20,9 @@ def search_notes(journal: Journal, claim: Claim, cell: str) -> list[str]:
         cold = "Search began cold: no earlier campaign had searched this space."
         notes.append(said + "." if entries else cold)
     rows = journal.rows(cell, "search")
+    for row in rows:
+        if row.trial.origin == "preset":
+            notes.append(f"Trial {row.trial.number}: {journal.decisions(row.trial)[0].rstrip('.')}.")
     if any(row.trial.fidelity < 1.0 for row in rows):
         history = [
             Observation(r.trial.number, r.trial.config, r.status, r.cost, fidelity=r.trial.fidelity)

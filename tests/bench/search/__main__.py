@@ -24,12 +24,14 @@ def main() -> int:
     races.add_argument("--store", type=Path, default=Path("results/bench-search/races.jsonl"))
     page = parts.add_parser("page", help="write docs/search.md from searches that were made")
     page.add_argument("stores", nargs="+", type=Path)
+    page.add_argument("--priors", action="store_true", help="only the part on good and bad priors")
     options = parser.parse_args()
     if options.part == "page":
-        from tests.bench.search.page import write
+        from tests.bench.search.page import write, write_priors
         from tests.bench.search.race import stored
 
-        write(list({race.key: race for path in options.stores for race in stored(path)}.values()))
+        told = write_priors if options.priors else write
+        told(list({race.key: race for path in options.stores for race in stored(path)}.values()))
     if options.part == "optima":
         from tests.bench.search.optimum import find_all
 

@@ -13,7 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tiertune.spaces.definition import Space, load_space
+from tiertune.spaces.definition import Axis, Space, load_space
+from tiertune.spaces.prior import Prior
+from tiertune.spaces.value import Value
+from tiertune.tuner.explanation.scale import place_on, value_at
 from tiertune.tuner.optimiser.base import Optimiser, Settings
 from tiertune.tuner.simulation import SimBackend
 from tiertune.tuner.trial import Config, Objective, Scenario, Trial, canonical, derive_seed
@@ -21,7 +24,10 @@ from tiertune.tuner.trial import Config, Objective, Scenario, Trial, canonical, 
 HERE = Path(__file__).parent
 NOISE = 0.02
 JUDGE_SEEDS = 3
+SPREAD = 0.15  # of the range, of priors
 RUNTIME = Objective("runtime_s", "minimize")
+
+Belief = tuple[str, int]  # kind and seed of the priors
 
 
 def _scenario(workload: str, machine: str, ratio: str) -> Scenario:
@@ -58,9 +64,12 @@ class Cell:
     scenario: Scenario
     system: str
 
+    belief: Belief | None = None
+
     @property
     def space(self) -> Space:
-        return _space(self.system)
+        plain = _space(self.system)
+        return plain if self.belief is None else believed(plain, self.name, *self.belief)
 
     def measured(self, config: Config, seed: int) -> float:
         """Log of the runtime of one run as a search sees it, with the noise of a host."""
@@ -118,6 +127,31 @@ def cells() -> list[Cell]:
         for name, systems in SYSTEMS.items()
         for system in systems
     ]
+
+
+def believed(space: Space, cell: str, kind: str, seed: int) -> Space:
+    """The space with a prior on every knob that acts at the near-optimum: `good` ones are around its values,
+    a tenth of the range off as a standard deviation; `bad` ones half a range away, and as sure of it."""
+    from tests.bench.search.optimum import near_optima
+
+    best = near_optima()[cell]["config"]
+    random = np.random.default_rng(derive_seed("belief", cell, seed))
+    knobs = dict(space.knobs)
+    for axis in space.axes():
+        if axis.name in best:
+            prior = _prior(axis, best[axis.name], kind, float(random.standard_normal()))
+            knobs[axis.name] = knobs[axis.name].model_copy(update={"prior": prior})
+    return space.model_copy(update={"knobs": knobs})
+
+
+def _prior(axis: Axis, best: Value, kind: str, luck: float) -> Prior:
+    if axis.choices:
+        other = next(choice for choice in axis.choices if choice != best)
+        return Prior(around=best if kind == "good" else other, chance=0.7)
+    place = place_on(axis, best)
+    moved = min(max(place + 0.1 * luck, 0.0), 1.0) if kind == "good" else (place + 0.5) % 1.0
+    wide = axis.maximum / axis.minimum if axis.log else axis.maximum - axis.minimum
+    return Prior(around=value_at(axis, moved), spread=wide**SPREAD if axis.log else wide * SPREAD)
 
 
 @cache

@@ -57,7 +57,7 @@ def find_all(processes: int, wanted: list[str]) -> None:
 def find(cell: Cell) -> dict[str, Any]:
     """The near-optimum of one cell by the recipe."""
     from tiertune.spaces.configspace import config_of, to_configspace
-    from tiertune.tuner.optimiser.acquisition import Cube
+    from tiertune.tuner.optimiser.cube import Cube
 
     space = to_configspace(cell.space, derive_seed("optimum", cell.name) % 2**32)
     random = np.random.default_rng(derive_seed("optimum", cell.name))

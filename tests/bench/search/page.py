@@ -15,6 +15,7 @@ from tests.bench.search.variants import VARIANTS
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "search.md"
 FOLDER = PAGE.parent / "search"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+PRIORS_BEGIN, PRIORS_END = "<!-- priors: begin -->", "<!-- priors: end -->"
 GOALS = {"default": 40, "warm": 15}
 POINTS = (5, 10, 15, 20, 40, 100)
 WORSE = 0.01  # of regret; below that a difference is not looked at
@@ -35,6 +36,47 @@ def write(races: Sequence[Race]) -> None:
     PAGE.write_text(before + "\n\n".join(parts) + after, encoding="utf-8")
 
 
+def write_priors(races: Sequence[Race]) -> None:
+    """Write the part of the page on good and bad priors, and its CSV file."""
+    made = curves(races)
+    made = {name: made[name] for name in ("default", "believed", "misled")}
+    FOLDER.mkdir(exist_ok=True)
+    write_csv(made, FOLDER / "priors.csv")
+    searches = min(curve.regrets.shape[1] for curve in made.values())
+    plain, count = made["default"].median(), len(made["default"].cells)
+    where = f"{searches} searches of 40 trials in each of {count} cells"
+    lines = [
+        f"{where}. The numbers: [priors.csv](search/priors.csv).",
+        _table(made, (5, 10, 15, 20, 40)),
+        *(_against(name, made[name], plain) for name in ("believed", "misled")),
+        "| cell | default config | " + " | ".join(f"{name}, 40 trials" for name in made) + " |\n"
+        "|---|---|---|---|---|\n"
+        + "\n".join(
+            f"| {cell} | {100 * made['default'].regrets[place, 0, 0]:.1f} | "
+            + " | ".join(f"{100 * curve.median()[place, -1]:.1f}" for curve in made.values())
+            + " |"
+            for place, cell in enumerate(made["default"].cells)
+        ),
+    ]
+    before, rest = PAGE.read_text(encoding="utf-8").split(PRIORS_BEGIN)
+    after = rest.split(PRIORS_END)[1]
+    text = "\n\n".join([PRIORS_BEGIN, *lines, PRIORS_END])
+    PAGE.write_text(before + text + after, encoding="utf-8")
+
+
+def _against(name: str, curve: Curve, plain: np.ndarray) -> str:
+    """In how many cells a way of searching is better and worse than the default one."""
+    gaps = {n: curve.median()[:, n - 1] - plain[:, n - 1] for n in (10, 40)}
+    told = [
+        f"after {n} trials it is better than default by more than {100 * WORSE:.0f} point in"
+        f" {int((gap < -WORSE).sum())} cells and worse in {int((gap > WORSE).sum())}"
+        for n, gap in gaps.items()
+    ]
+    worst = int(gaps[40].argmax())
+    said = f"; at worst by {100 * gaps[40][worst]:.1f} points, {curve.cells[worst]}"
+    return f"{name}: {', '.join(told)}{said if gaps[40][worst] > WORSE else ''}."
+
+
 def _figure(made: dict[str, Curve]) -> str:
     searches = ", ".join(f"{name} {curve.regrets.shape[1]}" for name, curve in made.items())
     count = len(next(iter(made.values())).cells)
@@ -48,16 +90,16 @@ def _figure(made: dict[str, Curve]) -> str:
     )
 
 
-def _table(made: dict[str, Curve]) -> str:
-    lines = ["| way of searching | " + " | ".join(f"{n} trials" for n in POINTS) + " |"]
-    lines.append("|---|" + "---|" * len(POINTS))
+def _table(made: dict[str, Curve], points: Sequence[int] = POINTS) -> str:
+    lines = ["| way of searching | " + " | ".join(f"{n} trials" for n in points) + " |"]
+    lines.append("|---|" + "---|" * len(points))
     for name, curve in made.items():
         cells = 100.0 * curve.median()
         low, high = interval(cells)
         middle = np.median(cells, axis=0)
         shown = [
             f"{middle[n - 1]:.1f} ({low[n - 1]:.1f} to {high[n - 1]:.1f})" if n <= len(middle) else ""
-            for n in POINTS
+            for n in points
         ]
         lines.append(f"| {name} | " + " | ".join(shown) + " |")
     return "Regret in %, median over cells (95 % interval):\n\n" + "\n".join(lines)

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -43,6 +43,8 @@ def run(variant_name: str, cell: Cell, seed: int) -> Race:
 
     variant = VARIANTS[variant_name]
     make = variant.make
+    if variant.belief is not None:
+        cell = replace(cell, belief=(variant.belief, seed))
     if variant.source is not None:
         near = cell.neighbour()
         make = partial(variant.make, memory_of(run(variant.source, near, seed), near))

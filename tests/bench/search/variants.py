@@ -16,6 +16,7 @@ from smac.initial_design import SobolInitialDesign
 from smac.model.random_forest import RandomForest
 from smac.runhistory import TrialInfo, TrialValue
 
+from tiertune.spaces.configspace import values_of
 from tiertune.tuner.optimiser.base import Observation, Optimiser, Proposal
 from tiertune.tuner.optimiser.portfolio import GaussianSmac, PortfolioOptimiser
 from tiertune.tuner.optimiser.racing import Racing
@@ -47,7 +48,7 @@ class StudySmac(Optimiser):
             if observation.number > self._told and observation.cost is not None:
                 info = self._infos.get(observation.number)
                 if info is None:  # the default, which went first
-                    values = {k: v for k, v in observation.config.items() if k in self.space}
+                    values = values_of(self.space, observation.config)
                     info = TrialInfo(Configuration(self.space, values=values), seed=0)
                 facade.tell(info, TrialValue(cost=math.exp(observation.cost)), save=False)
                 self._told = observation.number
@@ -91,6 +92,7 @@ class Variant:
     initial: int = 20
     random_share: float = 0.2
     trials: int = 100
+    belief: str | None = None  # kind of the priors on the space
     source: str | None = None  # the variant that searched the neighbour before; for warm starts
 
 
@@ -110,7 +112,11 @@ VARIANTS = {
         Variant("tpe", "Optuna's TPE", TpeOptimiser, 10, 0.0),
         Variant("gp", "a Gaussian process in SMAC", GaussianSmac, 10, 0.05, 40),
         Variant("default", "tiertune: portfolio, races", _racing, 10, 0.1, 40),
-        Variant("warm", "tiertune, warm start", partial(_warm, mode="start"), 5, 0.1, 20, "default"),
-        Variant("gated", "tiertune, gated warm start", partial(_warm, mode="gated"), 6, 0.1, 20, "default"),
+        Variant("warm", "tiertune, warm start", partial(_warm, mode="start"), 5, 0.1, 20, source="default"),
+        Variant(
+            "gated", "tiertune, gated warm start", partial(_warm, mode="gated"), 6, 0.1, 20, source="default"
+        ),
+        Variant("believed", "tiertune, good priors", _racing, 10, 0.1, 40, "good"),
+        Variant("misled", "tiertune, bad priors", _racing, 10, 0.1, 40, "bad"),
     )
 }

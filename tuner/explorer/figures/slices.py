@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tiertune.spaces.definition import Axis, Value
+from tiertune.spaces.definition import Axis
+from tiertune.spaces.value import Value
 from tiertune.tuner.explanation.scale import WORD_TYPES
 from tiertune.tuner.explorer.figures.coordinates import UNUSED, colour_range
 from tiertune.tuner.explorer.look import Look
@@ -162,4 +163,7 @@ def _axis(axis: Axis, rows: Sequence[Row]) -> dict[str, Any]:
     unused = sum(knob_value(axis, row) is None for row in rows)
     if unused:
         title += f" ({unused} trials do not use it)"
+    special = sum(knob_value(axis, row) in axis.specials for row in rows)
+    if special and axis.log:
+        title += f" ({special} trials at {exact(axis.specials[0])} are off the scale)"
     return {"title": title, "type": "log"} if axis.log else {"title": title}

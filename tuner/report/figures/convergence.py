@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 LABELS = {
     "default": "default",
+    "preset": "preset",
     "initial": "initial design",
     "random": "random pick",
     "model": "model's proposal",
