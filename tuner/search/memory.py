@@ -63,7 +63,8 @@ def _sources(
     claim = journal.claimed()
     found = []
     for key, other in claim.document.get("cells", {}).items():
-        same = ("space", "default")
+        # Another version of a policy written in Python is another system.
+        same = ("space", "default", "code")
         if any(canonical(other.get(part)) != canonical(contents.get(part)) for part in same):
             continue
         metric = other["workload"]["metric"]
