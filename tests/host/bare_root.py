@@ -23,6 +23,7 @@ SIZE = "4g"
 USER = 1000
 HOME = "/home/user"
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+JOIN = 'echo $$ > "$1"; shift; exec "$@"'
 # The namespaces go with the command, and all that was mounted in them.
 ENTER = f"""
 set -e
@@ -69,12 +70,15 @@ class BareRoot:
         shutil.copytree(path, kept) if path.is_dir() else shutil.copy2(path, kept)
         run("chown", "-R", f"{USER}:{USER}", str(kept))
 
-    def run(self, script: str, timeout_s: float = 300.0) -> subprocess.CompletedProcess[str]:
-        """Runs a script of bash as the user, in the user's folder."""
+    def run(
+        self, script: str, group: Path | None = None, timeout_s: float = 300.0
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a script of bash as the user, in the user's folder and in a control group."""
         known = {"HOME": HOME, "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", **self.environment}
         words = [f"{name}={value}" for name, value in known.items()]
+        joined = [] if group is None else ["sh", "-c", JOIN, "join", str(group / "cgroup.procs")]
         apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
-        command = [*apart, "bash", "-c", ENTER, "enter", str(self.root), *words]
+        command = [*joined, *apart, "bash", "-c", ENTER, "enter", str(self.root), *words]
         return subprocess.run(
             [*command, "bash", "-c", f"set -e; cd; {script}"],
             stdin=subprocess.DEVNULL,

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.host.bare_root import ESSENTIAL, BareRoot, bare_root
+from tests.host.groups import memory_group
 from tests.host.guest import archive
 from tests.release.artefacts import release
 from tests.release.bill import BillError, bill
@@ -32,6 +33,8 @@ QUICK = {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
 }
 TUNE = "tiertune tune -w masim-stairs-ci --trials 4"
+ENTER = "mkdir -p mine; cd mine; . ../dist/tiertune/bin/activate"
+MIB = 1 << 20
 
 
 def documented() -> list[str]:
@@ -167,11 +170,11 @@ def test_a_release_runs_with_python_alone(bare: BareRoot) -> None:
     assert installed.returncode == 0, installed.stderr
     assert "Fit for campaigns on the simulator." in installed.stdout
 
-    enter = "mkdir -p mine; cd mine; . ../dist/tiertune/bin/activate"
-    asked = bare.run(f"{enter}; tiertune --version; tiertune")
+    asked = bare.run(f"{ENTER}; tiertune --version; tiertune")
     assert asked.stdout.startswith(f"tiertune {__version__}\n")
     assert "tiertune demo" in asked.stdout
-    tuned = bare.run(f"{enter}; {TUNE}")
+    with memory_group("tune", 512 * MIB) as group:
+        tuned = bare.run(f"{ENTER}; {TUNE}", group)
     assert tuned.returncode == 0, tuned.stderr
     assert tuned.stdout.startswith("hemem on masim-stairs-ci: ")
     (report,) = re.findall(r"^report +(\S+)$", tuned.stdout, re.M)
@@ -180,6 +183,22 @@ def test_a_release_runs_with_python_alone(bare: BareRoot) -> None:
     assert verdict in page
     assert "<svg" in page
     assert not re.search(r"""(src|href)=["']?(https?:)?//|@import|url\((?!#)""", page)
+
+
+def test_a_container_that_is_too_small_is_told_before_anything_runs(bare: BareRoot) -> None:
+    """Without a word the kernel would end the campaign, or the run, in its middle."""
+    with memory_group("tune", 256 * MIB) as group:
+        looked = bare.run(f"{ENTER}; tiertune doctor", group)
+        tuned = bare.run(f"{ENTER}; {TUNE} --results other", group)
+        ran = bare.run(f"{ENTER}; tiertune run notier -w bc-kron -m skx-numa --page-size 4KiB", group)
+    assert looked.returncode == 3
+    assert re.search(r"^XX  memory +0\.2 GiB available", looked.stdout, re.M), looked.stdout
+    assert tuned.returncode == 3
+    assert "about 272 MiB of memory are needed beside its runs, 2" in tuned.stderr
+    assert not (bare.home / "mine/other").exists()
+    assert ran.returncode == 3
+    assert "one run of " in ran.stderr
+    assert "; smaller: --page-size 2MiB" in ran.stderr
 
 
 def test_programs_run_and_say_what_the_machine_lacks(bare: BareRoot) -> None:
