@@ -29,6 +29,11 @@ class Claim:
     created_at: str
 
 
+def codes_of(claim: Claim) -> list[str]:
+    """Digests of the policies written in Python that the campaign tunes."""
+    return sorted({cell["code"] for cell in claim.document["cells"].values() if "code" in cell})
+
+
 # Numbers of a campaign document that may grow: they add trials and change none that was made.
 EXTENDABLE = ("campaign.budget.trials", "campaign.validation.seeds")
 

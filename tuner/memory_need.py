@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from tiertune.tuner.backend import HostUnfit
+from tiertune.tuner.memory_limit import free_bytes
 from tiertune.tuner.report.numbers import quantity
 
 BYTES_PER_PAGE = 40
 """What the engine takes for a page of a run; `make bench` holds it to that."""
+CAMPAIGN_BYTES = 272 * 2**20
+"""What a campaign takes beside its runs: the optimiser, the tracking and the report."""
 SMALLER = (
     "smaller: --page-size 2MiB (page_size in campaigns and sweeps), `workers: 1` or --jobs 1, or a workload"
     " of a smaller footprint"
 )
 
 
+def check_campaign_memory() -> None:
+    """Raises `HostUnfit` where a campaign would be ended for want of memory after its first trials."""
+    free = free_bytes()
+    if free < CAMPAIGN_BYTES:
+        need, there = (quantity(size, "bytes") for size in (CAMPAIGN_BYTES, free))
+        raise HostUnfit(
+            f"a campaign: about {need} of memory are needed beside its runs, {there} are free; give this"
+            " machine or container more, or end what else runs; `tiertune doctor` says how much is free"
+        )
+
+
 def check_memory(footprint_bytes: int, page_bytes: int, runs: int = 1) -> None:
     """Raises `HostUnfit` where `runs` at a time take more than is free; without that, the kernel would end
     the process without a word."""
-    import psutil
-
     pages = -(-footprint_bytes // page_bytes)
-    needed, free = pages * BYTES_PER_PAGE * runs, psutil.virtual_memory().available
+    needed, free = pages * BYTES_PER_PAGE * runs, free_bytes()
     if needed > free:
         together = f"{runs} runs at a time" if runs > 1 else "one run"
         need, there, page = (quantity(size, "bytes") for size in (needed, free, page_bytes))

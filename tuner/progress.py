@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import RLock
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.text import Text
 
 from tiertune.tuner.events import Event, Finished, Listener, Note, Phase, Plan
 from tiertune.tuner.trial import Objective
@@ -22,6 +23,8 @@ from tiertune.tuner.trial import Objective
 Clock = Callable[[], float]
 
 LINE_EVERY_S = 5.0
+NARROW = 80
+"""Columns below which the best value so far would leave no room for a bar."""
 PURPOSES = {
     "search": "searching",
     "selection": "re-measuring the best",
@@ -212,9 +215,25 @@ def watching(console: Console, objectives: Mapping[str, Objective]) -> Iterator[
         MofNCompleteColumn(),
         TextColumn("{task.fields[left]}", markup=False),
     )
-    best_line = TextColumn("{task.fields[best]}", markup=False)
-    with Progress(*columns, best_line, console=console, transient=True, expand=True) as progress:
+    shown: Progress
+    if console.width < NARROW:
+        shown = _BestBelow(*columns, console=console, transient=True, expand=True)
+    else:
+        best = TextColumn("{task.fields[best]}", markup=False)
+        shown = Progress(*columns, best, console=console, transient=True, expand=True)
+    with shown as progress:
         yield BarWatcher(progress, objectives)
+
+
+class _BestBelow(Progress):
+    """Has the best value so far in a line of its own."""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The bar, then what is best."""
+        yield self.make_tasks_table(self.tasks)
+        for task in self.tasks:
+            if task.fields["best"]:
+                yield Text(f"  {task.fields['best']}", no_wrap=True, overflow="ellipsis")
 
 
 def duration(seconds: float) -> str:

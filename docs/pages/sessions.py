@@ -27,9 +27,13 @@ PROMPT = "$ "
 LETTER_HEIGHT = 20
 LINE_HEIGHT = LETTER_HEIGHT * 1.22
 CHARACTER_WIDTH = LETTER_HEIGHT * 0.61
+# Where there is room, letters of 15 pixels are what stands around them.
+SHOWN = 0.75
+# Before what a line that is too long goes on with.
+HANGING = "  "
 # No font from elsewhere, so that the file shows the same wherever it is opened; widths are in each text.
 FORMAT = """\
-<svg viewBox="-12 -10 WIDTH HEIGHT" width="WIDTH" height="HEIGHT"
+<svg viewBox="-12 -10 WIDTH HEIGHT" width="SHOWN_WIDE" height="SHOWN_HIGH"
  xmlns="http://www.w3.org/2000/svg" role="img" aria-labelledby="{unique_id}-title">
 <title id="{unique_id}-title">TITLE</title>
 <style>
@@ -102,20 +106,29 @@ def play(session: Session) -> list[str]:
 
 
 def drawn(lines: Sequence[str], session: Session) -> str:
-    """The picture of a terminal with these lines; those that are too long go on in the next, as there."""
+    """The picture of a terminal with these lines; what is too long goes on in the next, between words."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), color_system="256", force_terminal=True)
-    texts = [Text.from_ansi(line) for line in lines]
-    parts = [part for text in texts for part in text.divide(range(COLUMNS, len(text), COLUMNS))]
+    parts = [part for line in lines for part in folded(Text.from_ansi(line), console)]
     for part in parts:
         console.print(part, no_wrap=True, overflow="ignore", crop=False, highlight=False)
     places = {
         "TITLE": html.escape(session.title),
-        "WIDTH": str(ceil(COLUMNS * CHARACTER_WIDTH) + 24),
-        "HEIGHT": str(ceil(len(parts) * LINE_HEIGHT) + 20),
+        "WIDTH": str(width := ceil(COLUMNS * CHARACTER_WIDTH) + 24),
+        "HEIGHT": str(height := ceil(len(parts) * LINE_HEIGHT) + 20),
+        "SHOWN_WIDE": str(round(width * SHOWN)),
+        "SHOWN_HIGH": str(round(height * SHOWN)),
     }
     form = re.sub("|".join(places), lambda place: places[place[0]], FORMAT)
     svg = console.export_svg(code_format=form, theme=SVG_EXPORT_THEME, unique_id=session.name)
     return re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
+
+
+def folded(text: Text, console: Console) -> list[Text]:
+    """The lines that a line is drawn in."""
+    if len(text) <= COLUMNS:
+        return [text]
+    first, *rest = text.wrap(console, COLUMNS - len(HANGING), no_wrap=False, overflow="fold")
+    return [first, *(Text(HANGING) + part for part in rest)]
 
 
 def text_of(svg: str) -> list[str]:

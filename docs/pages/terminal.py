@@ -1,4 +1,4 @@
-"""A command on a terminal of 80 columns: what stands there at the end, and what stood there meanwhile."""
+"""A command on a terminal of 56 columns: what stands there at the end, and what stood there meanwhile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import termios
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-COLUMNS = 80
+# As many as are legible on a phone, where a picture of them is 360 pixels wide.
+COLUMNS = 56
 ROWS = 50
 ESCAPE = "\x1b"
 TOKEN = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\r\n]|[^\r\n\x1b]+|\x1b")

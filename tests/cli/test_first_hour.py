@@ -14,6 +14,8 @@ import pytest
 
 from tests.cli.small import WORKLOAD, tiertune, write_small
 from tests.sweep.small import SWEEP, write_sweep
+from tiertune.tuner import memory_need
+from tiertune.tuner.memory_limit import free_bytes
 from tiertune.tuner.memory_need import BYTES_PER_PAGE, SMALLER
 from tiertune.tuner.simulation import SimBackend
 
@@ -55,6 +57,10 @@ def test_a_campaign_that_memory_cannot_hold_starts_no_trial(
 ) -> None:
     path = write_small(tmp_path)
     with_free(monkeypatch, 1000)
+    refused = tiertune("tune", path, "--results", tmp_path / "results")
+    assert refused.exit_code == 3
+    assert "a campaign: about 272 MiB of memory are needed beside its runs, 1000 B are free" in refused.stderr
+    monkeypatch.setattr(memory_need, "CAMPAIGN_BYTES", 0)
     refused = tiertune("tune", path, "--results", tmp_path / "results")
     assert refused.exit_code == 3
     assert SMALLER in refused.stderr
@@ -129,3 +135,61 @@ def test_a_folder_that_is_closed_is_answered_with_the_option(command: list[str],
         f"tiertune: {closed / 'results'}: permission denied;"
         " --results or TIERTUNE_RESULTS names another folder\n"
     )
+
+
+def groups(root: Path, kind: str, files: dict[str, dict[str, str]]) -> Path:
+    """A machine whose process is in `/a/b`, with these files of control groups."""
+    made = {
+        "first": ("4:memory:/a/b\n9:name=systemd:/\n", "memory", "cgroup group rw,memory"),
+        "second": ("0::/a/b\n", "", "cgroup2 group rw"),
+    }
+    of_process, below, system = made[kind]
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text(of_process)
+    mounts = ["1 0 0:1 / / rw - ext4 disk rw", f"2 1 0:2 / /sys/fs/cgroup/{below} rw - {system}"]
+    (root / "proc/self/mountinfo").write_text("\n".join(mounts))
+    for group, contents in files.items():
+        folder = root / "sys/fs/cgroup" / below / group
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in contents.items():
+            (folder / name).write_text(text)
+    return root
+
+
+def first(limit: int, used: int) -> dict[str, str]:
+    stat = "cache 0\ntotal_inactive_file 20\ntotal_active_file 10\n"
+    return {"memory.limit_in_bytes": f"{limit}\n", "memory.usage_in_bytes": f"{used}\n", "memory.stat": stat}
+
+
+def second(limit: int | str, used: int) -> dict[str, str]:
+    stat = "anon 1\ninactive_file 20\nactive_file 10\n"
+    return {"memory.max": f"{limit}\n", "memory.current": f"{used}\n", "memory.stat": stat}
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "left"),
+    [
+        ("first", {"": first(2**63 - 4096, 500), "a": first(300, 130), "a/b": first(1000, 130)}, 200),
+        ("first", {"": first(900, 500), "a": first(2**63 - 4096, 9), "a/b": first(100, 130)}, 0),
+        ("second", {"a": second(300, 130), "a/b": second("max", 130)}, 200),
+        ("second", {"a": second("max", 130), "a/b": second(1000, 530)}, 500),
+        ("second", {"a": second("max", 130)}, None),
+    ],
+)
+def test_a_group_with_less_than_the_machine_is_what_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, files: dict[str, Any], left: int | None
+) -> None:
+    with_free(monkeypatch, 10**6)
+    assert free_bytes(groups(tmp_path, kind, files)) == (10**6 if left is None else left)
+
+
+def test_a_container_sees_its_own_group_as_the_top_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_free(monkeypatch, 10**6)
+    root = groups(tmp_path, "first", {"": first(300, 130)})
+    mounts = root / "proc/self/mountinfo"
+    mounts.write_text(mounts.read_text().replace("0:2 / ", "0:2 /a/b "))
+    assert free_bytes(root) == 200
+    (root / "proc/self/mountinfo").unlink()
+    assert free_bytes(root) == 10**6

@@ -117,6 +117,19 @@ def test_a_terminal_gets_a_bar_with_counts_time_left_and_the_best(monkeypatch: p
     assert "a note" in shown
 
 
+def test_a_narrow_terminal_has_the_best_below_a_bar_of_some_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=56, color_system=None)
+    with watching(console, {CELL: SLOWEST_FIRST}) as listener:
+        listener(Plan("c", (CELL,), 104, 0))
+        listener(Phase(CELL, "validation", 20, 0))
+        listener(finished(1, 20.0, origin="default"))
+    *_, bar, best, _ = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", file.getvalue()).split("\n")
+    assert re.search(r"validating on fresh seeds {8,}1/104 ", bar)
+    assert best == "  best 20 runtime_s, default 20"
+
+
 def test_elsewhere_there_are_no_control_characters() -> None:
     file = io.StringIO()
     with watching(Console(file=file, width=120), {CELL: SLOWEST_FIRST}) as listener:

@@ -23,7 +23,9 @@ def test_the_commands_lead_from_a_file_to_a_report(tmp_path: Path) -> None:
     environment = {**os.environ, "TIERTUNE_RESULTS": str(tmp_path / "results")}
     blocks = re.findall(r"^```sh\n(.*?)^```", PAGE, re.M | re.S)
     lines = [line for block in blocks for line in block.splitlines()]
-    assert len(lines) == 7
+    assert len(lines) == 8
+    (matrix,) = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.M | re.S)
+    (tmp_path / "against.yaml").write_text(matrix)
     printed = []
     for line in lines:
         done = subprocess.run(
@@ -36,6 +38,12 @@ def test_the_commands_lead_from_a_file_to_a_report(tmp_path: Path) -> None:
     assert printed[2].startswith("greedy on masim-stairs-ci")
     assert re.match(r"greedy on masim-stairs-ci: (tuned is|no )", printed[5])
     assert printed[6].splitlines()[0] == printed[5].splitlines()[0]
+    assert [line.split()[0] for line in printed[7].splitlines()[1:5]] == [
+        "greedy",
+        "hemem",
+        "mru",
+        "all-slow",
+    ]
 
 
 def test_what_it_cannot_is_refused_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

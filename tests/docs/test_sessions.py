@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from docs.pages.sessions import FOLDER, SESSIONS, Session, drawn, play, text_of
+from docs.pages.sessions import FOLDER, LETTER_HEIGHT, SESSIONS, Session, drawn, play, text_of
 from docs.pages.terminal import COLUMNS, Screen, typed
 from tests.source_tree import ROOT
 
@@ -21,8 +21,10 @@ LONG = [session for session in SESSIONS if session.still is not None]
 def settled(lines: list[str], still: str | None) -> str:
     """The text without what is different each time: seconds, sizes of files, and how far a bar was."""
     kept = [f"<{still}>" if still is not None and f" {still} " in line else line for line in lines]
-    # Lines end where the terminal does; how many there are depends on the numbers in them.
-    text = "".join(line.ljust(COLUMNS) if len(line) == COLUMNS else f"{line}\n" for line in kept)
+    if still is not None:
+        kept = [line for line in kept if not line.startswith("  best ")]
+    # Where a line goes on in the next depends on the numbers in it.
+    text = "\n".join(kept) if still is None else " ".join(" ".join(kept).split())
     text = re.sub(r"recorded (\S+) in [\d.]+ s", r"recorded \1 in <time>", text)
     return re.sub(r"/profiles/\S+ \([\d.]+ MB\)", "/profiles/<file>", text)
 
@@ -67,9 +69,19 @@ def test_a_picture_needs_nothing_from_elsewhere_and_has_a_title(session: Session
 
 
 def test_text_of_is_what_was_drawn() -> None:
-    lines = ["$ \x1b[1mone  two\x1b[0m", "", "x" * 70 + "\x1b[32m" + "y" * 20 + "\x1b[0m", "  <&> end"]
+    whole, path = "x" * COLUMNS, "y" * (COLUMNS - 4)
+    lines = ["$ \x1b[1mone  two\x1b[0m", "", whole, f"kept in \x1b[32m{path}\x1b[0m (1 MB)", "  <&> end"]
     shown = text_of(drawn(lines, SESSIONS[0]))
-    assert shown == ["$ one  two", "", "x" * 70 + "y" * 10, "y" * 10, "  <&> end"]
+    assert shown == ["$ one  two", "", whole, "kept in", f"  {path}", "  (1 MB)", "  <&> end"]
+
+
+@pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.name)
+def test_letters_are_legible_on_a_phone(session: Session) -> None:
+    """Of 390 pixels a page leaves 358 to a picture."""
+    picture = ElementTree.fromstring((FOLDER / f"{session.name}.svg").read_text(encoding="utf-8"))
+    width = float(picture.attrib["viewBox"].split()[2])
+    assert LETTER_HEIGHT * 358 / width >= 10
+    assert LETTER_HEIGHT * float(picture.attrib["width"]) / width >= 14
 
 
 def test_a_terminal_shows_the_end_and_what_was_drawn_over(tmp_path: Path) -> None:

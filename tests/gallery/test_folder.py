@@ -63,4 +63,4 @@ def test_a_transfer_test_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     for text in ("{", '{"campaigns": ["a"]}'):
         path.write_text(text)
         with pytest.raises(InputError, match=r"a\+b/transfer/transfer.json: .*tiertune transfer a b"):
-            read_tests(tmp_path, "hemem", ["hemem"])
+            read_tests(tmp_path, "hemem", ["hemem"], "")

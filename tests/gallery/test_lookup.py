@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.gallery.entries import PLAIN, TRAITS, entry_of
@@ -56,6 +56,8 @@ def test_differences_are_the_same_parts_both_ways(one: Traits, other: Traits) ->
 @QUICK
 @given(st.lists(TRAITS, min_size=1, max_size=6), TRAITS)
 def test_nobody_is_nearer_in_every_feature_than_the_nearest(contexts: list[Traits], wanted: Traits) -> None:
+    # The same context wins whatever its distances are, and drawn gaps may differ on one machine.
+    assume(all(differences(one, wanted) for one in contexts))
     found = nearest_entry(wanted, [entry_of(one) for one in contexts])
     place = next(place for place, one in enumerate(contexts) if one == found.traits)
     arrays = distances_of([*contexts, wanted]).by_name.values()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.host.groups import memory_group
 from tests.live.test_fitness import FIT
 from tests.live.test_host_backend import TRIAL, backend_in, workload
 from tiertune.tuner.execution import attempt
@@ -19,7 +20,6 @@ from tiertune.tuner.trial import Status
 pytestmark = pytest.mark.host
 
 MIB = 1 << 20
-GROUPS = Path("/sys/fs/cgroup")
 GREEDY = """\
 import pathlib, sys
 pathlib.Path({group!r}, "cgroup.procs").write_text("0")
@@ -36,17 +36,8 @@ print("took 1.0 s")
 @pytest.fixture
 def small_group() -> Iterator[Path]:
     """A control group with 32 MiB of memory, of either version."""
-    first = (GROUPS / "memory").is_dir()
-    group = (GROUPS / "memory" if first else GROUPS) / "tiertune-test-small"
-    if not first:
-        (GROUPS / "cgroup.subtree_control").write_text("+memory")
-    group.mkdir()
-    try:
-        limit = "memory.limit_in_bytes" if first else "memory.max"
-        (group / limit).write_text(str(32 * MIB))
+    with memory_group("small", 32 * MIB) as group:
         yield group
-    finally:
-        group.rmdir()
 
 
 @pytest.fixture

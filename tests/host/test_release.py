@@ -1,23 +1,46 @@
-"""A release where there is no checkout: wheels in an environment of their own, programs in an empty root."""
+"""A release where there is no checkout: wheels in an environment of their own, programs in an empty root, and
+all of it on a bare Debian machine."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.host.bare_root import ESSENTIAL, BareRoot, bare_root
+from tests.host.groups import memory_group
+from tests.host.guest import archive
 from tests.release.artefacts import release
 from tests.release.bill import BillError, bill
 from tests.release.licences import Part, rules
 from tests.source_tree import ROOT
 from tiertune import __version__
 
-pytestmark = pytest.mark.host
+pytestmark = [pytest.mark.host, pytest.mark.timeout(900)]
+
+# Compiling what nobody imports takes half of the time of the installation. pip takes this for --no-compile.
+QUICK = {
+    "PIP_NO_COMPILE": "0",
+    "PIP_QUIET": "1",
+    "PIP_NO_CACHE_DIR": "1",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+}
+TUNE = "tiertune tune -w masim-stairs-ci --trials 4"
+ENTER = "mkdir -p mine; cd mine; . ../dist/tiertune/bin/activate"
+MIB = 1 << 20
+
+
+def documented() -> list[str]:
+    """The commands of docs/releases.md, of which the first one is root's."""
+    (block,) = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/releases.md").read_text(), re.M | re.S)
+    return str(block).splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +63,14 @@ def installed(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     # checkout, are not read. What the wheels installed comes first.
     (site / "packages.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     return folder
+
+
+@pytest.fixture(scope="module")
+def bare(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareRoot]:
+    """A bare machine with a release in the user's folder."""
+    with bare_root(tmp_path_factory.mktemp("bare"), QUICK) as made:
+        made.bring(dist)
+        yield made
 
 
 def run(installed: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -108,3 +139,70 @@ def test_a_bill_says_what_there_is_and_who_needs_whom() -> None:
 def test_a_bill_that_the_schema_refuses_is_not_written() -> None:
     with pytest.raises(BillError, match="whole: "):
         bill("whole", "1", [Part("a", "1", ("MIT",), sha256="no hash")], "cargo", rules())
+
+
+def test_a_checkout_says_what_is_missing_as_the_readme_does(bare: BareRoot) -> None:
+    bare.bring(ROOT / ".ci/prerequisites")
+    said = bare.run("! ./prerequisites").stderr
+    assert "Python 3.11 or newer is missing (found: none)" in said
+    (command,) = re.findall(r"^Install what is missing with:  sudo (.*)$", said, re.M)
+    assert f"\n    {command}\n" in (ROOT / "README.md").read_text()
+    # All of them are there to be installed.
+    packages = command.removeprefix("apt-get install -y ").split()
+    planned = ("install", "--simulate", "--no-install-recommends", ESSENTIAL, *packages)
+    said = archive.run("apt-get", "-qq", *planned, environment=bare.apt.environment)
+    assert set(packages) <= set(re.findall(r"^Inst (\S+) ", said, re.M))
+
+
+def test_a_release_runs_with_python_alone(bare: BareRoot) -> None:
+    first, *rest = documented()
+    packages = first.removeprefix("apt-get install -y ").split()
+    assert packages == ["python3-venv"]
+    bare.install(*packages)
+    lacking = bare.run(
+        "for tool in cc make cargo git sudo; do ! command -v $tool; done; id -u; touch /etc/mine"
+    )
+    assert lacking.stdout == "1000\n"
+    assert "Permission denied" in lacking.stderr
+
+    assert rest[-1] == "tiertune doctor"
+    installed = bare.run("; ".join(["cd dist", "sha256sum --check --quiet --strict SHA256SUMS", *rest]))
+    assert installed.returncode == 0, installed.stderr
+    assert "Fit for campaigns on the simulator." in installed.stdout
+
+    asked = bare.run(f"{ENTER}; tiertune --version; tiertune")
+    assert asked.stdout.startswith(f"tiertune {__version__}\n")
+    assert "tiertune demo" in asked.stdout
+    with memory_group("tune", 512 * MIB) as group:
+        tuned = bare.run(f"{ENTER}; {TUNE}", group)
+    assert tuned.returncode == 0, tuned.stderr
+    assert tuned.stdout.startswith("hemem on masim-stairs-ci: ")
+    (report,) = re.findall(r"^report +(\S+)$", tuned.stdout, re.M)
+    page = (bare.home / "mine" / report).read_text()
+    verdict = " ".join(tuned.stdout[: tuned.stdout.index("\nreport")].split())
+    assert verdict in page
+    assert "<svg" in page
+    assert not re.search(r"""(src|href)=["']?(https?:)?//|@import|url\((?!#)""", page)
+
+
+def test_a_container_that_is_too_small_is_told_before_anything_runs(bare: BareRoot) -> None:
+    """Without a word the kernel would end the campaign, or the run, in its middle."""
+    with memory_group("tune", 256 * MIB) as group:
+        looked = bare.run(f"{ENTER}; tiertune doctor", group)
+        tuned = bare.run(f"{ENTER}; {TUNE} --results other", group)
+        ran = bare.run(f"{ENTER}; tiertune run notier -w bc-kron -m skx-numa --page-size 4KiB", group)
+    assert looked.returncode == 3
+    assert re.search(r"^XX  memory +0\.2 GiB available", looked.stdout, re.M), looked.stdout
+    assert tuned.returncode == 3
+    assert "about 272 MiB of memory are needed beside its runs, 2" in tuned.stderr
+    assert not (bare.home / "mine/other").exists()
+    assert ran.returncode == 3
+    assert "one run of " in ran.stderr
+    assert "; smaller: --page-size 2MiB" in ran.stderr
+
+
+def test_programs_run_and_say_what_the_machine_lacks(bare: BareRoot) -> None:
+    for name in ("tierd", "tierload"):
+        assert bare.run(f"dist/{name}-*-linux --version").stdout == f"{name} {__version__}\n"
+    probed = bare.run("dist/tierd-*-linux probe")
+    assert re.search(r"^referenced: works; ", probed.stdout, re.M), probed.stdout + probed.stderr

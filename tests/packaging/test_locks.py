@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib.metadata import metadata
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from tests.source_tree import ROOT
@@ -49,6 +51,18 @@ def test_a_lock_satisfies_what_the_project_asks_for(lock: str) -> None:
         name = canonicalize_name(requirement.name)
         assert name in pinned, f"{name} is not locked: make lock"
         assert requirement.specifier.contains(pinned[name]), f"{requirement}: locked at {pinned[name]}"
+
+
+def test_locked_packages_run_on_the_oldest_python() -> None:
+    """Locks are made with a newer 3.11 than Debian 12 has, and pip-compile takes what runs on that."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    oldest = f"{project['requires-python'].removeprefix('>=')}.0"
+    wanted = {
+        name: metadata(name).json.get("requires_python") for lock in ("build", "dev") for name in pins(lock)
+    }
+    assert [
+        name for name, python in wanted.items() if python and oldest not in SpecifierSet(str(python))
+    ] == []
 
 
 def test_the_locks_agree() -> None:

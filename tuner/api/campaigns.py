@@ -204,6 +204,9 @@ def conduct(
     """
     from tiertune.tuner import events
     from tiertune.tuner.loop import tune
+    from tiertune.tuner.memory_need import check_campaign_memory
+
+    check_campaign_memory()
 
     def heard(event: Event) -> None:
         if isinstance(event, events.Plan):

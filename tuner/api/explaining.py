@@ -127,7 +127,8 @@ def document_of(
     from tiertune.tuner.explanation.study import run_study
     from tiertune.tuner.explanation.trials import trials_of
     from tiertune.tuner.journal import Journal
-    from tiertune.tuner.report.data import reproduction
+    from tiertune.tuner.journal_claim import codes_of
+    from tiertune.tuner.report.data import python_policies, reproduction
     from tiertune.tuner.transfer.context import contexts_of
 
     path = results / name / "journal.sqlite"
@@ -146,6 +147,7 @@ def document_of(
         cells.append(cell_document(study, number, labels[number - 1], settings))
     with Journal(path, writer=False) as journal:
         commands = reproduction(journal.claimed(), list(journal.environments().values()))
+        _, policies = python_policies(codes_of(journal.claimed()))
     command = ["tiertune", "explain", name, *(f"--cell={number}" for number in numbers or ())]
     command += ["--keep", f"{settings.keep * 100:g}", "--seeds", str(settings.seeds)]
     command += ["--slices", str(settings.slices), "--points", str(settings.points)]
@@ -156,5 +158,5 @@ def document_of(
         "cells_in_all": len(contexts),
         "cells": cells,
         "not_measured": list(NOT_MEASURED),
-        "reproduce": [*commands, f".venv/bin/{shlex.join(command)} --results results-again"],
+        "reproduce": [*commands, f".venv/bin/{shlex.join(command)} --results results-again{policies}"],
     }

@@ -175,6 +175,7 @@ def document_of(
     """What is told of the campaigns `names`, which are complete. Raises `InputError`."""
     from tiertune import __version__, engine
     from tiertune.files import InputError
+    from tiertune.tuner.report.data import python_policies
     from tiertune.tuner.transfer.context import contexts_of
     from tiertune.tuner.transfer.document import study_document
     from tiertune.tuner.transfer.report import NOT_MEASURED
@@ -182,6 +183,9 @@ def document_of(
 
     contexts = contexts_of([results / name / "journal.sqlite" for name in names])
     groups = groups_of(contexts)
+    systems = {context.system for context in contexts}
+    codes = {name: code for name, code in engine.registered().items() if name in systems}
+    _, policies = python_policies(codes.values())
     studies: list[dict[str, Any]] = []
     walks: list[dict[str, Any]] = []
     command = ["tiertune", "transfer", *names, "--seeds", str(settings.seeds)]
@@ -210,8 +214,16 @@ def document_of(
         "studies": studies,
         "along": walks,
         "not_measured": list(NOT_MEASURED),
-        "versions": {"tiertune": __version__, "engine": engine.version(), "build": engine.sources()},
-        "reproduce": [*_commits(names, results), f".venv/bin/{shlex.join(command)} --results results-again"],
+        "versions": {
+            "tiertune": __version__,
+            "engine": engine.version(),
+            "build": engine.sources(),
+            **({"policies": codes} if codes else {}),
+        },
+        "reproduce": [
+            *_commits(names, results),
+            f".venv/bin/{shlex.join(command)} --results results-again{policies}",
+        ],
     }
 
 

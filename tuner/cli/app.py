@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import warnings
+from textwrap import wrap
 from typing import Annotated
 
 import typer
@@ -34,22 +36,19 @@ from tiertune.tuner.cli import (
     worker,
 )
 
-FIRST_STEPS = """\
-tiertune finds, checks and compares the best settings of memory-tiering systems.
-
-First steps:
-  tiertune demo                 tune HeMem for a graph computation, in 3 minutes
-  tiertune list systems         what can be tuned; also workloads, machines
-  tiertune run hemem -w WORKLOAD -m MACHINE
-                                one evaluation, with defaults or your own knobs
-  tiertune sweep all-systems    a table of every system on three workloads
-  tiertune tune CAMPAIGN        a whole campaign: search, validation, report
-  tiertune explain CAMPAIGN     which of the changed knobs carry the gain
-  tiertune ui                   look at campaigns, trials and knobs in a browser
-  tiertune doctor               what this machine is ready for
-
-`tiertune --help` has every command; `tiertune COMMAND --help` has examples.
-"""
+WHAT_IT_DOES = "tiertune finds, checks and compares the best settings of memory-tiering systems."
+FIRST_STEPS = (
+    ("tiertune demo", "tune HeMem for a graph computation, in 3 minutes"),
+    ("tiertune list systems", "what can be tuned; also workloads, machines"),
+    ("tiertune run hemem -w WORKLOAD -m MACHINE", "one evaluation, with defaults or your own knobs"),
+    ("tiertune sweep all-systems", "a table of every system on three workloads"),
+    ("tiertune tune CAMPAIGN", "a whole campaign: search, validation, report"),
+    ("tiertune explain CAMPAIGN", "which of the changed knobs carry the gain"),
+    ("tiertune ui", "look at campaigns, trials and knobs in a browser"),
+    ("tiertune doctor", "what this machine is ready for"),
+)
+MORE_HELP = "`tiertune --help` has every command; `tiertune COMMAND --help` has examples."
+COMMAND_WIDTH, WIDTH = 30, 80
 
 app = typer.Typer(
     name="tiertune",
@@ -81,7 +80,20 @@ def start(
     TIERTUNE_DEBUG=1 shows tracebacks.
     """
     if context.invoked_subcommand is None:
-        print(FIRST_STEPS, end="")
+        print("\n".join(first_steps(shutil.get_terminal_size((WIDTH, 24)).columns)))
+
+
+def first_steps(width: int) -> list[str]:
+    """What to do first, in lines for a terminal: what a command does stands beside it where there is room."""
+    lines = []
+    for command, what in FIRST_STEPS:
+        if width < WIDTH:
+            lines += [f"  {command}", *wrap(what, width, initial_indent=" " * 6, subsequent_indent=" " * 6)]
+        elif len(command) + 3 > COMMAND_WIDTH:
+            lines += [f"  {command}", f"{'':{COMMAND_WIDTH + 2}}{what}"]
+        else:
+            lines.append(f"  {command:{COMMAND_WIDTH}}{what}")
+    return [*wrap(WHAT_IT_DOES, width), "", "First steps:", *lines, "", *wrap(MORE_HELP, width)]
 
 
 app.command()(campaign.demo)

@@ -10,7 +10,7 @@ import typer
 
 from tiertune.tuner.cli.failures import guarded
 from tiertune.tuner.cli.gallery import GalleryFolder, show_nearest
-from tiertune.tuner.cli.options import RESULTS, Json, Results, Threads
+from tiertune.tuner.cli.options import RESULTS, Json, PolicyFiles, Results, Threads
 
 if TYPE_CHECKING:
     from tiertune.engine import KnobInfo, SystemInfo
@@ -84,6 +84,7 @@ def show(
     page_size: Annotated[str | None, typer.Option(help="With --gallery: 2MiB or 4KiB; 2MiB.")] = None,
     gallery_dir: GalleryFolder = None,
     results: Results = RESULTS,
+    policy_file: PolicyFiles = None,
     as_json: Json = False,
 ) -> None:
     """Show a system's knobs, a config, or one from the gallery.
@@ -96,6 +97,9 @@ def show(
       tiertune show hemem -k read_hot_threshold=2 --native
       tiertune show hemem --gallery -w bc-kron -m skx-numa --ratio 1:4
     """
+    from tiertune.tuner.cli.policies import register_policies
+
+    register_policies(policy_file)
     _one_kind(
         gallery,
         config_of={"--config": config, "--knob": knob, "--all": every or None},

@@ -10,7 +10,7 @@ import typer
 
 from tiertune.tuner.cli.campaign import Extend, Name, Scheduler, run_campaign
 from tiertune.tuner.cli.failures import BAD_INPUT, guarded, say, was_interrupted
-from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, Results
+from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, PolicyFiles, Results
 from tiertune.tuner.cli.places import Places
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def compare(
     scheduler: Scheduler = None,
     figures: Figures = None,
     open_page: OpenPage = False,
+    policy_file: PolicyFiles = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -41,12 +42,16 @@ def compare(
       tiertune compare compare-small --dry-run
       tiertune compare campaigns/compare.yaml --results /tmp/results
       tiertune compare compare-small --open --figures paper/figures
+      tiertune compare mine.yaml --policy-file greedy/greedy.py
     """
     from tiertune.tuner.api.campaigns import check_name
     from tiertune.tuner.api.comparing import check_comparison
     from tiertune.tuner.campaign import load_campaign
+    from tiertune.tuner.cli.policies import refuse_elsewhere, register_policies, words
     from tiertune.tuner.plan import plan_of
 
+    refuse_elsewhere(policy_file, {"--scheduler": scheduler})
+    register_policies(policy_file)
     loaded = load_campaign(campaign)
     check_name(name)
     check_comparison(loaded, campaign)
@@ -62,6 +67,7 @@ def compare(
             raise
         where = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
         again = f"tiertune compare {shlex.quote(campaign)}{where}" + (f" --name {name}" if name else "")
+        again += words(policy_file)
         raise KeyboardInterrupt(f"stopped; nothing that was finished is lost: `{again}` goes on") from None
     _conclude(loaded, plan, results, figures, as_json, open_page)
 

@@ -25,7 +25,7 @@ PACKAGES = (
     "psutil",
 )
 GIB = 1 << 30
-MEMORY_BYTES, TIGHT_MEMORY_BYTES, DISK_BYTES = 2 * GIB, 6 * GIB, 1 * GIB
+MEMORY_BYTES, TIGHT_MEMORY_BYTES, DISK_BYTES = 384 << 20, 6 * GIB, 1 * GIB
 MARKS = {"ok": "ok", "warning": "!!", "bad": "XX"}
 
 
@@ -134,10 +134,12 @@ def _packages() -> list[Finding]:
 def _memory() -> Finding:
     import psutil
 
-    free = psutil.virtual_memory().available
+    from tiertune.tuner.memory_limit import free_bytes
+
+    free = free_bytes()
     detail = f"{free / GIB:.1f} GiB available, {psutil.cpu_count()} CPUs"
     if free < MEMORY_BYTES:
-        return Finding("memory", "bad", detail, f"free some: campaigns want {MEMORY_BYTES // GIB} GiB")
+        return Finding("memory", "bad", detail, f"free some: campaigns want {MEMORY_BYTES >> 20} MiB")
     if free < TIGHT_MEMORY_BYTES:
         return Finding(
             "memory", "warning", detail, "enough for the demo; large 4 KiB-page workloads want more"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiertune.tuner.cli.failures import INCOMPLETE, guarded, say, was_interrupted
-from tiertune.tuner.cli.options import RESULTS, DryRun, Json, Results
+from tiertune.tuner.cli.options import RESULTS, DryRun, Json, PolicyFiles, Results
 
 if TYPE_CHECKING:
     from tiertune.tuner.transfer.traits import Traits
@@ -38,6 +38,7 @@ def gallery(
     ] = False,
     gallery_dir: GalleryFolder = None,
     results: Results = RESULTS,
+    policy_file: PolicyFiles = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -56,7 +57,9 @@ def gallery(
       tiertune show hemem --gallery -w bc-kron -m skx-numa --ratio 1:4
     """
     from tiertune.files import InputError
+    from tiertune.tuner.cli.policies import register_policies
 
+    register_policies(policy_file)
     if campaigns and check:
         raise InputError("--check: looks at what was gathered before; leave the campaigns out")
     if dry_run and not campaigns:
@@ -64,15 +67,22 @@ def gallery(
     if campaigns and dry_run:
         _print_plan(campaigns, results, as_json)
     elif campaigns:
-        _gather(campaigns, results, gallery_dir, as_json)
+        _gather(campaigns, results, gallery_dir, policy_file, as_json)
     else:
         _look(results, gallery_dir, check, as_json)
 
 
-def _gather(campaigns: Sequence[str], results: Path, folder: Path | None, as_json: bool) -> None:
+def _gather(
+    campaigns: Sequence[str],
+    results: Path,
+    folder: Path | None,
+    policies: Sequence[Path] | None,
+    as_json: bool,
+) -> None:
     from tiertune.files import InputError
     from tiertune.tuner.cli.campaign import tuned_campaign
     from tiertune.tuner.cli.output import console, print_json
+    from tiertune.tuner.cli.policies import words
     from tiertune.tuner.gallery.answer import listing
     from tiertune.tuner.gallery.definition import FOLDER
     from tiertune.tuner.gallery.folder import write_galleries
@@ -87,7 +97,7 @@ def _gather(campaigns: Sequence[str], results: Path, folder: Path | None, as_jso
         if not was_interrupted(error):
             raise
         raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
-    gathered = gather(names, results)
+    gathered = gather(names, results, words(policies))
     paths = write_galleries(folder or results / FOLDER, gathered)
     rows = listing(gathered, now())
     if as_json:

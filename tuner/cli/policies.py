@@ -44,8 +44,13 @@ def refuse_elsewhere(files: Sequence[Path] | None, options: Mapping[str, object]
         )
 
 
+def options(files: Sequence[Path] | None) -> list[str]:
+    """The options again, as arguments."""
+    return [word for file in files or () for word in ("--policy-file", str(file))]
+
+
 def words(files: Sequence[Path] | None) -> str:
     """The options again, for a command that goes on where this one was stopped."""
     import shlex
 
-    return "".join(f" --policy-file {shlex.quote(str(file))}" for file in files or ())
+    return f" {shlex.join(options(files))}" if files else ""

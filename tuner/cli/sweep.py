@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from tiertune.tuner.cli.failures import BUG, guarded, was_interrupted
-from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, Results
+from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, PolicyFiles, Results
 
 if TYPE_CHECKING:
     from tiertune.tuner.sweep.definition import Sweep, Table
@@ -42,6 +42,7 @@ def sweep(
     results: Results = RESULTS,
     figures: Figures = None,
     open_page: OpenPage = False,
+    policy_file: PolicyFiles = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -57,12 +58,15 @@ def sweep(
       tiertune sweep all-systems --show runtime_s,promotions --seeds 1
       tiertune sweep ratios --open --figures paper/figures
       tiertune sweep sweeps/hemem-ablation.yaml --dry-run
+      tiertune sweep mine.yaml --policy-file greedy/greedy.py
     """
     from tiertune.tuner.api.evaluation import parse_seeds
     from tiertune.tuner.api.sweeping import check_runnable, with_seeds
+    from tiertune.tuner.cli.policies import options, register_policies
     from tiertune.tuner.sweep.definition import load_sweep
     from tiertune.tuner.sweep.matrix import rows_of
 
+    register_policies(policy_file)
     loaded = load_sweep(file)
     loaded = loaded.model_copy(update={"table": _table(loaded, by, across, show)})
     if seeds is not None:
@@ -77,6 +81,7 @@ def sweep(
         "sweep",
         file,
         *(word for option, text in given if text is not None for word in (option, text)),
+        *options(policy_file),
     ]
     crashed = _measure(
         loaded,

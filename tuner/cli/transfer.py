@@ -10,7 +10,7 @@ import typer
 
 from tiertune.tuner.api.limits import CANDIDATES, JOBS, LEAST_PCT, PORTFOLIO, SEEDS
 from tiertune.tuner.cli.failures import guarded, was_interrupted
-from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, Results
+from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, PolicyFiles, Results
 
 if TYPE_CHECKING:
     from tiertune.tuner.api.transferring import Walk
@@ -57,6 +57,7 @@ def transfer(
     results: Results = RESULTS,
     figures: Figures = None,
     open_page: OpenPage = False,
+    policy_file: PolicyFiles = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -74,7 +75,9 @@ def transfer(
     """
     from tiertune.tuner.api.transferring import settings_of, walk_of
     from tiertune.tuner.cli.campaign import tuned_campaign
+    from tiertune.tuner.cli.policies import register_policies
 
+    register_policies(policy_file)
     settings = settings_of(seeds, candidates, portfolio, aim)
     walk = walk_of(along, first, last, least, context)
     if dry_run:

@@ -42,8 +42,9 @@ from tiertune.tuner.comparison.tuning import (
     tuning_of,
 )
 from tiertune.tuner.journal import Row
+from tiertune.tuner.journal_claim import codes_of
 from tiertune.tuner.plan import CampaignPlan
-from tiertune.tuner.report.data import reproduction
+from tiertune.tuner.report.data import python_policies, reproduction
 
 NOT_MEASURED = (
     "Real hardware: every number comes from the modelled machines; their files name the sources.",
@@ -242,4 +243,5 @@ def _commands(plan: CampaignPlan, journals: Journals) -> list[str]:
     environments = list(journals.environments.values())
     lines = reproduction(journals.claim, environments)[:-1]
     file = f"results/{plan.name}/campaign.yaml"
-    return [*lines, f".venv/bin/tiertune compare {file} --results results-again"]
+    _, policies = python_policies(codes_of(journals.claim))
+    return [*lines, f".venv/bin/tiertune compare {file} --results results-again{policies}"]

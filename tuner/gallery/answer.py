@@ -17,6 +17,7 @@ Data = dict[str, Any]
 
 def answer(wanted: Traits, galleries: Sequence[Gallery], here: Now) -> Data:
     """The nearest entry of one system's galleries, in what its context differs, and how far to trust it."""
+    here = here.of(galleries[0].name)
     entries = [entry for gallery in galleries for entry in gallery.entries]
     tests = [test for gallery in galleries for test in gallery.tests]
     entry = nearest_entry(wanted, entries)
@@ -62,7 +63,7 @@ def stale_entries(galleries: Sequence[Gallery], here: Now) -> list[Data]:
         parts = [(" ".join(entry.traits.words.values()), entry.made_by) for entry in gallery.entries]
         parts += [(f"transfer test of {test.space}", test.made_by) for test in gallery.tests]
         for what, made in parts:
-            if why := staleness(made, here):
+            if why := staleness(made, here.of(gallery.name)):
                 found.append({"system": gallery.name, "what": what, "why": why, "command": made.command})
     return found
 
@@ -81,7 +82,7 @@ def listing(galleries: Sequence[Gallery], here: Now) -> list[Data]:
             "trials": entry.trials,
             "campaign": entry.campaign,
             "command": entry.made_by.command,
-            "stale": staleness(entry.made_by, here),
+            "stale": staleness(entry.made_by, here.of(gallery.name)),
         }
         for gallery in galleries
         for entry in gallery.entries

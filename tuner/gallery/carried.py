@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from tiertune.files import InputError
 from tiertune.tuner.gallery.definition import MadeBy, Pair, Part, TransferTest
+from tiertune.tuner.gallery.staleness import CODE_DIGITS
 from tiertune.tuner.transfer.document import NOTHING
 
 WORDS: tuple[Part, ...] = ("machine", "ratio", "threads", "pages", "contention")
@@ -64,6 +65,7 @@ class _Versions(BaseModel):
     tiertune: str
     engine: str
     build: str
+    policies: dict[str, str] = {}
 
 
 class _File(BaseModel):
@@ -72,14 +74,15 @@ class _File(BaseModel):
     versions: _Versions | None = None
 
 
-def tests_in(results: Path, system: str, spaces: Iterable[str]) -> list[TransferTest]:
-    """The transfer tests of a system in a results folder. Raises `InputError` for a file that is none."""
+def tests_in(results: Path, system: str, spaces: Iterable[str], policies: str) -> list[TransferTest]:
+    """The transfer tests of a system in a results folder. `policies` are words for the command that runs a
+    policy written in Python again. Raises `InputError` for a file that is none."""
     wanted, found = set(spaces), []
     for path in sorted(results.glob("*/transfer/transfer.json")):
         document = _read(path)
         for study in document.studies:
             if study.system == system and study.space in wanted:
-                found.append(_test(study, document))
+                found.append(_test(study, document, policies))
     return found
 
 
@@ -94,7 +97,7 @@ def _read(path: Path) -> _File:
         ) from error
 
 
-def _test(study: _Study, document: _File) -> TransferTest:
+def _test(study: _Study, document: _File, policies: str) -> TransferTest:
     by_number = {context.number: context for context in study.contexts}
     pairs = [
         _pair(cell, by_number[cell.origin], by_number[cell.to])
@@ -102,6 +105,7 @@ def _test(study: _Study, document: _File) -> TransferTest:
         if cell.origin != cell.to and cell.status != NOTHING
     ]
     versions = document.versions
+    code = versions.policies.get(study.system) if versions else None
     return TransferTest(
         space=study.space,
         seeds=study.seeds.judgement,
@@ -111,7 +115,8 @@ def _test(study: _Study, document: _File) -> TransferTest:
             tiertune=versions.tiertune if versions else "unknown",
             engine=versions.engine if versions else "unknown",
             builds=[versions.build] if versions else [],
-            command=f"tiertune transfer {' '.join(document.campaigns)}",
+            code=None if code is None else code[:CODE_DIGITS],
+            command=f"tiertune transfer {' '.join(document.campaigns)}{policies if code else ''}",
         ),
     )
 

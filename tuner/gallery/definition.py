@@ -32,6 +32,9 @@ class MadeBy(Strict):
     tiertune: Text = Field(description="version of tiertune; several where trials ran with several")
     engine: Text = Field(description="version of the engine")
     builds: list[Text] = Field(max_length=100, description="fingerprints of the sources of the engine")
+    code: Text | None = Field(
+        default=None, description="digest of the file of the system, where it is a policy written in Python"
+    )
     commit: Text | None = Field(default=None, description="commit of the checkout, where it was one")
     command: Text = Field(description="the command that makes it again")
 
@@ -189,6 +192,10 @@ def _outside(gallery: Gallery) -> Iterator[tuple[Place, str]]:
 
     known = {info.name: info for info in engine.systems()}
     if gallery.name not in known:
+        if any(entry.made_by.code for entry in gallery.entries):
+            text = f"{gallery.name} is a policy written in Python; name its file: --policy-file FILE.py"
+            yield ("name",), text
+            return
         near = nearest(gallery.name, known)
         yield ("name",), f"there is no system '{gallery.name}'; did you mean '{near}'?"
         return

@@ -12,8 +12,9 @@ from tiertune.adapters.registry import adapter_for
 from tiertune.files import InputError, names
 from tiertune.tuner.gallery.carried import tests_in
 from tiertune.tuner.gallery.definition import DEFAULT, Entry, Gain, Gallery, Likeness, MadeBy
+from tiertune.tuner.gallery.staleness import CODE_DIGITS
 from tiertune.tuner.journal import Journal, Row
-from tiertune.tuner.journal_claim import Claim
+from tiertune.tuner.journal_claim import Claim, codes_of
 from tiertune.tuner.transfer.context import Context, contexts_of
 from tiertune.tuner.trial import Config, Value
 from tiertune.tuner.validation import Outcome, outcome
@@ -22,17 +23,18 @@ SEVERAL = " and "
 DIGITS = 6
 
 
-def gather(campaigns: Sequence[str], results: Path) -> list[Gallery]:
+def gather(campaigns: Sequence[str], results: Path, policies: str) -> list[Gallery]:
     """A file for each system that the campaigns tuned, in the order of their names.
 
-    Campaigns are complete. Raises `InputError` where two have the same context.
+    Campaigns are complete. `policies` are words for commands that run policies written in Python again.
+    Raises `InputError` where two have the same context.
     """
     entries: dict[str, list[Entry]] = {}
     contexts = contexts_of([results / name / "journal.sqlite" for name in campaigns])
     for name in campaigns:
         with Journal(results / name / "journal.sqlite", writer=False) as journal:
             claim, environments = journal.claimed(), journal.environments()
-            command = command_of(claim, results)
+            command = command_of(claim, results) + (policies if codes_of(claim) else "")
             for context in (one for one in contexts if one.campaign == claim.name):
                 entry = _entry(journal, claim, context, environments, command)
                 entries.setdefault(context.system, []).append(entry)
@@ -41,7 +43,7 @@ def gather(campaigns: Sequence[str], results: Path) -> list[Gallery]:
             name=system,
             description=f"{system} tuned in {len(mine)} contexts by {', '.join(campaigns)}",
             entries=mine,
-            tests=tests_in(results, system, {entry.space for entry in mine}),
+            tests=tests_in(results, system, {entry.space for entry in mine}, policies),
         )
         for system, mine in sorted(entries.items())
     ]
@@ -98,7 +100,7 @@ def _entry(
         trials=len(journal.rows(context.cell, "search")),
         other_searches=[gain.ratio for gain in others if gain is not None],
         measured_on="hosts" if context.cell in claim.document["campaign"].get("live", ()) else "model",
-        made_by=_made_by(rows, environments, command),
+        made_by=_made_by(rows, environments, command, claim.document["cells"][context.cell].get("code")),
     )
 
 
@@ -125,7 +127,9 @@ def _judged_gain(judged: Outcome) -> Gain | None:
     )
 
 
-def _made_by(rows: Iterable[Row], environments: Mapping[int, Mapping[str, Any]], command: str) -> MadeBy:
+def _made_by(
+    rows: Iterable[Row], environments: Mapping[int, Mapping[str, Any]], command: str, code: str | None
+) -> MadeBy:
     used = {row.environment for row in rows if row.environment is not None}
     facts = [environments[number] for number in sorted(used)]
     versions = {
@@ -138,6 +142,7 @@ def _made_by(rows: Iterable[Row], environments: Mapping[int, Mapping[str, Any]],
         tiertune=SEVERAL.join(versions["tiertune"]) or "unknown",
         engine=SEVERAL.join(versions["tiertune-engine"]) or "unknown",
         builds=sorted(builds),
+        code=None if code is None else code[:CODE_DIGITS],
         commit=SEVERAL.join(sorted(commits)) or None,
         command=command,
     )

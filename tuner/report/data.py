@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tiertune import __version__
 from tiertune.tuner.backend import NOTES
 from tiertune.tuner.journal import Journal
-from tiertune.tuner.journal_claim import Claim
+from tiertune.tuner.journal_claim import Claim, codes_of
 from tiertune.tuner.report.cell import build_cell
 from tiertune.tuner.report.document import Cell, Fact, Report
 from tiertune.tuner.search.notes import search_notes
@@ -104,7 +104,15 @@ def reproduction(claim: Claim, environments: Sequence[Mapping[str, Any]]) -> lis
     """Commands that make this report again from nothing."""
     target = "demo" if claim.name == "demo" else f"tune results/{claim.name}/campaign.yaml"
     checkouts = [environment.get("git", {}) for environment in environments]
-    return [*checkout(checkouts), f".venv/bin/tiertune {target} --results results-again"]
+    notes, options = python_policies(codes_of(claim))
+    return [*checkout(checkouts), *notes, f".venv/bin/tiertune {target} --results results-again{options}"]
+
+
+def python_policies(codes: Iterable[str]) -> tuple[list[str], str]:
+    """What commands need that run policies written in Python: which files, by their digests, and options."""
+    files = {f"policy-{code[:8]}.py": code for code in sorted(set(codes))}
+    notes = [f"# {file}: the policy written in Python whose SHA-256 is {files[file]}" for file in files]
+    return notes, "".join(f" --policy-file {file}" for file in files)
 
 
 def checkout(checkouts: Sequence[Mapping[str, Any]]) -> list[str]:

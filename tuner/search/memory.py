@@ -65,7 +65,8 @@ def _sources(
     claim = journal.claimed()
     found = []
     for key, other in claim.document.get("cells", {}).items():
-        if any(_configs(other, part) != _configs(contents, part) for part in ("space", "default")):
+        # Another version of a policy written in Python is another system.
+        if any(_configs(other, part) != _configs(contents, part) for part in ("space", "default", "code")):
             continue
         metric = other["workload"]["metric"]
         if metric != contents["workload"]["metric"]:

@@ -32,10 +32,17 @@ def document_of(sweep: Sweep, rows: Sequence[MeasuredRow], groups: Sequence[Grou
         "sweep": sweep.name,
         "description": sweep.description,
         "engine": {"version": engine.version(), "digest": engine.sources()},
+        **({"policies": codes} if (codes := codes_of(rows)) else {}),
         "statuses": dict(sorted(Counter(str(row.result.status) for row in rows).items())),
         "rows": [row.document() for row in rows],
         "groups": [group.document() for group in groups],
     }
+
+
+def codes_of(rows: Sequence[MeasuredRow]) -> dict[str, str]:
+    """Digests of the systems that are policies written in Python."""
+    systems = {row.at.system for row in rows}
+    return {name: code for name, code in engine.registered().items() if name in systems}
 
 
 def write_files(

@@ -51,6 +51,7 @@ def write_page(folder: Path, sweep: Sweep, rows: Sequence[MeasuredRow], reproduc
 def render_html(sweep: Sweep, rows: Sequence[MeasuredRow], reproduce: Sequence[str]) -> str:
     """The page as HTML text; equal rows give equal text."""
     from tiertune import engine
+    from tiertune.tuner.sweep.files import codes_of
 
     plane = plane_of(rows)
     outcome = outcome_of(plane, quantity_of(leading(sweep.table)))
@@ -71,7 +72,11 @@ def render_html(sweep: Sweep, rows: Sequence[MeasuredRow], reproduce: Sequence[s
         reasons=_reasons(rows),
         conditions=_conditions(sweep, rows),
         table=_rows(sweep, rows),
-        versions=[("engine", engine.version()), ("engine's sources", engine.sources())],
+        versions=[
+            ("engine", engine.version()),
+            ("engine's sources", engine.sources()),
+            *((f"file of {name}", code[:12]) for name, code in codes_of(rows).items()),
+        ],
         not_measured=_not_measured(sweep, outcome),
         reproduce=reproduce,
     )

@@ -99,12 +99,14 @@ class Run:
     def key(self) -> str:
         """Content address: equal exactly where everything that decides the result is equal."""
         setting = self.setting
+        # A policy written in Python has no version: its results are of this code only.
+        code = engine.registered().get(self.system)
         return fingerprint(
             [RESULT_VERSION, engine.version(), engine.profile_version(), engine.sources()],
             [*setting.documents, setting.threads, setting.page_bytes],
             [self.system, self.config, self.fast, [dict(entry) for entry in self.contention]],
             [self.seed, self.mode, self.noise, self.timeline_points],
-            *_code_of(self.system),
+            *([] if code is None else [code]),
         )
 
     def request(self, footprint_bytes: int) -> dict[str, Any]:
@@ -166,9 +168,3 @@ class Result:
     early_promotion_share: float | None = None
     error: str | None = None
     wall_s: float = 0.0
-
-
-def _code_of(system: str) -> list[str]:
-    """What a policy written in Python is: its results are of this code only."""
-    digest = engine.registered().get(system)
-    return [] if digest is None else [digest]

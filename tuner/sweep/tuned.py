@@ -22,7 +22,8 @@ class NotApplicable(Exception):
 
 @dataclass(frozen=True)
 class Winner:
-    """What a campaign found for one of its cells; `config` is None where it found nothing."""
+    """What a campaign found for one of its cells; `config` is None where it found nothing. `code` is the
+    digest of a policy written in Python."""
 
     cell: str
     system: str
@@ -30,6 +31,7 @@ class Winner:
     machine: str
     scenario: Scenario
     config: Config | None
+    code: str | None
 
 
 class Configs:
@@ -101,6 +103,8 @@ class Configs:
                     f"campaign {entry.campaign} has {len(found)} cells of {at.system}, none for this row's"
                     f" scenario alone; name one with 'cell', such as {found[0].cell}"
                 )
+        if found[0].code != engine.registered().get(at.system):
+            raise NotApplicable(f"campaign {entry.campaign} tuned another version of {at.system}'s file")
         if found[0].config is None:
             raise NotApplicable(f"campaign {entry.campaign} has no winner for {found[0].cell} (yet)")
         return found[0].config
@@ -127,7 +131,7 @@ def _read(results: Path, campaign: str) -> list[Winner]:
                 config = winner.trial.config if winner else None
                 trial = rows[0].trial
                 names = cell["workload"]["name"], cell["machine"]["name"]
-                winners.append(Winner(key, trial.system, *names, trial.scenario, config))
+                winners.append(Winner(key, trial.system, *names, trial.scenario, config, cell.get("code")))
     return winners
 
 
