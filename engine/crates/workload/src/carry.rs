@@ -15,6 +15,7 @@ pub(crate) mod bins;
 pub(crate) mod graph;
 mod growth;
 pub(crate) mod gups;
+mod longer;
 mod notes;
 mod reshape;
 pub(crate) mod rows;

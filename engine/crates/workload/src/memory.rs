@@ -105,8 +105,11 @@ pub struct Phase {
     pub name: String,
     /// What one operation is.
     pub unit: Unit,
-    /// Nanoseconds of computing per operation with all data in the private caches.
-    pub cpu_ns_per_op: f64,
+    /// Nanoseconds of computing with all data in the private caches, per operation or per access.
+    pub cpu_ns: f64,
+    /// Whether the work of an operation is as large as the accesses that it makes: then computing is per access, and
+    /// both grow where operations of larger inputs make more of them.
+    pub by_access: bool,
     /// Whether the recorder may cut the phase into several slices.
     pub divisible: bool,
     /// Whether accesses other than streams are equally distributed throughout, so that carrying may pool the slices.
@@ -118,11 +121,12 @@ pub struct Phase {
 impl Phase {
     /// A timed phase that may be cut; see the fields.
     #[must_use]
-    pub fn new(name: impl Into<String>, unit: Unit, cpu_ns_per_op: f64) -> Self {
+    pub fn new(name: impl Into<String>, unit: Unit, cpu_ns: f64) -> Self {
         Self {
             name: name.into(),
             unit,
-            cpu_ns_per_op,
+            cpu_ns,
+            by_access: false,
             divisible: true,
             stationary: false,
             timed: true,
@@ -134,6 +138,15 @@ impl Phase {
     pub fn whole(self) -> Self {
         Self {
             divisible: false,
+            ..self
+        }
+    }
+
+    /// The same with computing per access.
+    #[must_use]
+    pub fn by_access(self) -> Self {
+        Self {
+            by_access: true,
             ..self
         }
     }

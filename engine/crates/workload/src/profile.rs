@@ -73,6 +73,9 @@ pub struct SliceInfo {
     /// Whether accesses other than streams are equally distributed throughout the phase.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stationary: bool,
+    /// Whether computing was counted by access, so that it grows with the accesses of an operation.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub by_access: bool,
 }
 
 /// An object that appeared or went during the run; those there before the first phase are not listed.
@@ -119,6 +122,18 @@ pub struct SmallerRun {
     pub reads_per_op: f64,
     /// Lines written back per operation.
     pub writebacks_per_op: f64,
+    /// Loads and stores per operation of slices whose computing is counted by access; absent where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accesses_per_op: Option<f64>,
+}
+
+/// Loads and stores per operation of slices whose computing is counted by access; nothing where there are none.
+#[must_use]
+pub fn accesses_per_op(slices: &[SliceInfo]) -> Option<f64> {
+    let inside = || slices.iter().filter(|slice| slice.by_access);
+    let ops = inside().map(|slice| slice.ops).sum::<u64>();
+    let accesses = inside().map(|slice| slice.accesses).sum::<u64>();
+    (ops > 0).then(|| accesses as f64 / ops as f64)
 }
 
 /// Everything about a profile but its rows.

@@ -214,9 +214,13 @@ impl Recorder {
             phase: phase.name.clone(),
             unit: phase.unit,
             ops: self.ops,
-            cpu_ns_per_op: phase.cpu_ns_per_op,
+            cpu_ns_per_op: match phase.by_access {
+                true => phase.cpu_ns * self.accesses as f64 / self.ops.max(1) as f64,
+                false => phase.cpu_ns,
+            },
             accesses: self.accesses,
             stationary: phase.stationary,
+            by_access: phase.by_access,
         });
         self.ops = 0;
         self.accesses = 0;

@@ -2,6 +2,7 @@
 
 use super::bins::cut;
 use super::growth::{Growth, factor_of, luck};
+use super::longer::Longer;
 use super::notes::{object_note, size_notes};
 use super::reshape::reshape;
 use super::rows::{Stream, streams};
@@ -77,18 +78,20 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         factor_of(profile.footprint_bytes(), carried_bytes),
         |stream| factor(unit(metadata, stream)) / factor(Unit::Edges),
     );
+    let longer = Longer::new(metadata, recorded_scale, scale);
     let mut slices: Vec<ReplaySlice> = metadata
         .slices
         .iter()
         .map(|slice| ReplaySlice {
             phase: slice.phase.clone(),
             ops: slice.ops as f64 * factor(slice.unit),
-            cpu_ns_per_op: slice.cpu_ns_per_op,
+            cpu_ns_per_op: slice.cpu_ns_per_op * longer.computing(slice),
             streams: Vec::new(),
         })
         .collect();
     for stream in &streams {
         let object = &metadata.objects[stream.object];
+        let grown = longer.accesses(&metadata.slices[stream.slice], stream.class);
         let growth = &mut growths[stream.object];
         let mut weights = cut(&stream.shares(), growth.bins);
         if reshaped(object, stream) {
@@ -113,12 +116,12 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         slices[stream.slice].streams.push(ReplayStream {
             object: place[stream.object],
             class: stream.class,
-            reads_per_op: corrected * stream.reads as f64 / ops,
+            reads_per_op: corrected * grown * stream.reads as f64 / ops,
             prefetched_share: stream.prefetched as f64 / (stream.reads.max(1)) as f64,
             writebacks_per_op: stream.writebacks as f64 / ops,
             stores_per_op: stream.stores as f64 / ops,
             // Accesses stay as many, so what misses more hits less.
-            llc_hits_per_op: ((stream.hits as f64 - (corrected - 1.0) * stream.reads as f64) / ops).max(0.0),
+            llc_hits_per_op: ((grown * stream.hits as f64 - (corrected - 1.0) * stream.reads as f64) / ops).max(0.0),
             weights: weights.iter().map(|weight| *weight as f32).collect(),
             // Any thread may read any vertex or edge.
             partitioned: false,
@@ -134,6 +137,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         })
         .collect();
     let mut notes = size_notes(profile, recorded_scale, scale, graph, &target, carried_bytes);
+    notes.extend(longer.note());
     notes.extend(corrections.iter().map(|correction| correction.note(metadata)));
     notes.extend(
         order

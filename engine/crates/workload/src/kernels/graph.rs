@@ -10,7 +10,7 @@ use crate::kernel::{Check, GraphTraits, Metric, Program};
 use crate::law::expected_edges;
 use crate::memory::{Array, Layout, Memory, ObjectSpec, Phase, Unit};
 use crate::parameter::{Default, Parameter, ParameterError, Values, within};
-use crate::profile::{GraphInfo, Profile, SmallerRun};
+use crate::profile::{GraphInfo, Profile, SmallerRun, accesses_per_op};
 use crate::record::{RecordRequest, WORK_SLICES, assemble};
 use crate::recorder::{Recorder, Recording};
 use crate::request::LEAST_LLC_BYTES;
@@ -191,6 +191,7 @@ impl<P: GraphProgram> Program for P {
             llc_bytes: smaller.llc_bytes,
             reads_per_op: smaller.total_reads as f64 / ops as f64,
             writebacks_per_op: smaller.total_writebacks as f64 / ops as f64,
+            accesses_per_op: accesses_per_op(&smaller.slices),
         };
         assemble(request, recording, Some(info), Some(smaller_run))
     }

@@ -385,6 +385,45 @@ fn gathers_of_a_skewed_graph_miss_as_they_do_at_the_larger_scale() {
     }
 }
 
+/// Computing for each edge and lines that it reads in sequence, where triangles are counted.
+fn merged_per_edge(replay: &Replay) -> (f64, f64) {
+    let inside = || replay.slices.iter().filter(|slice| slice.phase == "count");
+    let edges: f64 = inside().map(|slice| slice.ops).sum();
+    let computing: f64 = inside().map(|slice| slice.ops * slice.cpu_ns_per_op).sum();
+    let reads: f64 = inside()
+        .flat_map(|slice| slice.streams.iter().map(|stream| (slice.ops, stream)))
+        .filter(|(_, stream)| stream.class == AccessClass::Stream)
+        .map(|(ops, stream)| ops * stream.reads_per_op)
+        .sum();
+    (computing / edges, reads / edges)
+}
+
+#[test]
+fn lists_that_are_merged_are_as_long_as_at_the_larger_scale() {
+    for (graph, small, large) in [("twitter", 12, 16), ("kron", 12, 16), ("kron", 14, 17)] {
+        let make = |scale: u32| request(json!({"kernel": "tc", "graph": graph, "scale": scale, "llc_bytes": 512}));
+        let up = spec(json!({"scale": large, "page_bytes": 4096}));
+        let llc_bytes = 1 << (large + 1);
+        let truth = record(&make(large).with_llc_bytes(llc_bytes))
+            .unwrap()
+            .carry(&up)
+            .unwrap();
+        let plan = plan(&make(small), &up, llc_bytes).unwrap();
+        let base = record(&make(small).with_llc_bytes(plan.llc_bytes)).unwrap();
+        let kept = merged_per_edge(&base.carry(&spec(json!({"page_bytes": 4096}))).unwrap());
+        let (carried, expected) = (merged_per_edge(&base.carry(&up).unwrap()), merged_per_edge(&truth));
+        println!("{graph} {small} -> {large}: kept {kept:.3?}, carried {carried:.3?}, recorded {expected:.3?}");
+        assert!((carried.0 / expected.0).ln().abs() < 0.1, "computing");
+        let left = (carried.1 / expected.1).ln();
+        // Longer lists also miss more often for each entry, which is not carried.
+        assert!((-0.4..0.1).contains(&left), "{left} of lines in sequence");
+        assert!(
+            expected.0 > 1.8 * kept.0 && expected.1 > 2.0 * kept.1,
+            "nothing to carry"
+        );
+    }
+}
+
 #[test]
 fn traffic_grows_with_edges_or_with_vertices() {
     let cases = [
