@@ -10,20 +10,18 @@ from ConfigSpace import Configuration
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.tuner.interrupted import check_resumed
 from tests.tuner.test_presets import CAMPAIGN, write
-from tests.tuner.toy import table
 from tiertune.spaces.configspace import config_of, to_configspace, values_of
 from tiertune.spaces.definition import Space, load_space
 from tiertune.spaces.forbidden import clauses_of, forbidden_by
 from tiertune.tuner.campaign import load_campaign
-from tiertune.tuner.events import Event, Started
 from tiertune.tuner.journal import Journal
-from tiertune.tuner.loop import journal_path, tune
+from tiertune.tuner.loop import journal_path
 from tiertune.tuner.optimiser.base import Observation, Settings
 from tiertune.tuner.optimiser.cube import Cube
 from tiertune.tuner.optimiser.registry import OPTIMISERS, optimiser_class
 from tiertune.tuner.plan import plan_of
-from tiertune.tuner.simulation import SimBackend
 from tiertune.tuner.trial import Config, Status, canonical
 
 KNOBS = {
@@ -151,20 +149,7 @@ forbid:
     )
     loaded = load_campaign(str(write(tmp_path / "files", text, campaign)))
     plan = plan_of(loaded)
-
-    def run(results: Path, stop_at: int | None = None) -> None:
-        def listen(event: Event) -> None:
-            if isinstance(event, Started) and event.trial.number == stop_at:
-                raise KeyboardInterrupt
-
-        tune(plan, results, SimBackend(tmp_path / "profiles", loaded.workload, loaded.machine), listen)
-
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "broken", 6)
-    run(tmp_path / "broken")
-    run(tmp_path / "whole")
-    tables = [table(journal_path(tmp_path / name, "small")) for name in ("broken", "whole")]
-    assert tables[0] == tables[1]
+    check_resumed(loaded, tmp_path, 6)
     clauses = clauses_of(plan.cells[0].space)
     with Journal(journal_path(tmp_path / "whole", "small"), writer=False) as journal:
         configs: list[Config] = [row.trial.config for row in journal.rows()]

@@ -9,11 +9,11 @@ import pytest
 
 from tests.cli.small import WORKLOAD, tiertune
 from tests.tuner import surfaces
-from tests.tuner.toy import DEFAULTS, table
+from tests.tuner.interrupted import check_resumed
+from tests.tuner.toy import DEFAULTS
 from tiertune.files import names
 from tiertune.spaces.definition import load_space
 from tiertune.tuner.campaign import load_campaign
-from tiertune.tuner.events import Event, Started
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.journal_claim import JournalError
 from tiertune.tuner.loop import journal_path, tune
@@ -64,22 +64,7 @@ def write(folder: Path, space: str = KNOBS + ADVICE, campaign: str = CAMPAIGN) -
 
 def test_presets_follow_the_default_and_are_the_same_after_a_kill(tmp_path: Path) -> None:
     campaign = load_campaign(str(write(tmp_path / "files")))
-
-    def run(results: Path, stop_at: int | None = None) -> None:
-        def listen(event: Event) -> None:
-            if isinstance(event, Started) and event.trial.number == stop_at:
-                raise KeyboardInterrupt
-
-        backend = SimBackend(tmp_path / "profiles", campaign.workload, campaign.machine)
-        tune(plan_of(campaign), results, backend, listen)
-
-    run(tmp_path / "whole")
-    for stop_at in (1, 2):
-        with pytest.raises(KeyboardInterrupt):
-            run(tmp_path / f"broken-{stop_at}", stop_at)
-        run(tmp_path / f"broken-{stop_at}")
-        broken = table(journal_path(tmp_path / f"broken-{stop_at}", "small"))
-        assert broken == table(journal_path(tmp_path / "whole", "small"))
+    check_resumed(campaign, tmp_path, 1, 2)
     with Journal(journal_path(tmp_path / "whole", "small"), writer=False) as journal:
         rows = journal.rows(purpose="search")
         decisions = [journal.decisions(row.trial)[0] for row in rows[1:3]]

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from tests.contracts.optimiser import campaign
 from tests.tuner import surfaces
+from tests.tuner.interrupted import check_resumed
 from tests.tuner.test_presets import CAMPAIGN, KNOBS, write
-from tests.tuner.toy import table
 from tiertune.spaces.configspace import to_configspace
 from tiertune.spaces.definition import load_space
 from tiertune.tuner.campaign import load_campaign
-from tiertune.tuner.events import Event, Started
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.loop import journal_path, tune
 from tiertune.tuner.optimiser.base import Settings
@@ -154,21 +153,7 @@ def test_the_model_stays_with_good_priors_and_leaves_bad_ones() -> None:
 
 def test_a_campaign_with_priors_is_the_same_after_a_kill(tmp_path: Path) -> None:
     loaded = load_campaign(str(write(tmp_path / "files", ADVISED, FOLLOWING)))
-
-    def run(results: Path, stop_at: int | None = None) -> None:
-        def listen(event: Event) -> None:
-            if isinstance(event, Started) and event.trial.number == stop_at:
-                raise KeyboardInterrupt
-
-        backend = SimBackend(tmp_path / "profiles", loaded.workload, loaded.machine)
-        tune(plan_of(loaded), results, backend, listen)
-
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "broken", 5)
-    run(tmp_path / "broken")
-    run(tmp_path / "whole")
-    tables = [table(journal_path(tmp_path / name, "small")) for name in ("broken", "whole")]
-    assert tables[0] == tables[1]
+    check_resumed(loaded, tmp_path, 5)
 
 
 def test_priors_that_are_not_followed_change_nothing(tmp_path: Path) -> None:

@@ -11,19 +11,16 @@ import numpy as np
 import pytest
 from ConfigSpace import Configuration
 
+from tests.tuner.interrupted import check_resumed
 from tests.tuner.test_presets import CAMPAIGN, write
-from tests.tuner.toy import table
 from tiertune.engine import check_config, systems
 from tiertune.spaces.configspace import config_of, to_configspace, values_of
 from tiertune.spaces.definition import Space, load_space
 from tiertune.tuner.campaign import load_campaign
-from tiertune.tuner.events import Event, Started
-from tiertune.tuner.loop import journal_path, tune
 from tiertune.tuner.optimiser.base import Observation, Optimiser, Settings
 from tiertune.tuner.optimiser.cube import Cube
 from tiertune.tuner.optimiser.registry import OPTIMISERS, optimiser_class
 from tiertune.tuner.plan import plan_of
-from tiertune.tuner.simulation import SimBackend
 from tiertune.tuner.trial import Config, Status, canonical
 
 SPACE = """
@@ -128,21 +125,8 @@ def test_a_campaign_may_ask_for_them_in_any_space(tmp_path: Path) -> None:
     optimiser = plan.new_optimiser(cell)
     assert 0 in {optimiser.ask(number, []).config["migration_period_ms"] for number in range(4)}
     loaded = load_campaign(str(tmp_path / "files/small.yaml"))
-
-    def run(results: Path, stop_at: int | None = None) -> None:
-        def listen(event: Event) -> None:
-            if isinstance(event, Started) and event.trial.number == stop_at:
-                raise KeyboardInterrupt
-
-        tune(plan, results, SimBackend(tmp_path / "profiles", loaded.workload, loaded.machine), listen)
-
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "broken", 5)
-    run(tmp_path / "broken")
-    run(tmp_path / "whole")
-    tables = [table(journal_path(tmp_path / name, "small")) for name in ("broken", "whole")]
-    assert tables[0] == tables[1]
-    assert {row["status"] for row in tables[0]} == {Status.OK}
+    whole = check_resumed(loaded, tmp_path, 5)
+    assert {row["status"] for row in whole} == {Status.OK}
 
 
 def test_a_space_that_asks_for_none_is_the_one_that_it_was(tmp_path: Path) -> None:
