@@ -18,7 +18,7 @@ CurvePoint = tuple[Annotated[Number, Field(ge=0, le=1)], Annotated[Number, Field
 
 TIER_FIGURES = ("capacity_bytes", "latency_ns", "read_gbps", "write_gbps", "curve")
 MACHINE_FIGURES = ("cores", "clock_ghz", "llc_bytes", "llc_hit_ns", "fill_buffers", "sample_assist_ns")
-FIGURES_WITH_DEFAULTS = ("window_instructions",)
+FIGURES_WITH_DEFAULTS = ("window_instructions", "tlb_entries")
 
 
 class Tier(Strict):
@@ -100,6 +100,20 @@ class Machine(Strict):
         le=100_000,
         description="time that a thread loses per NUMA hint fault, in ns; a minor fault on bare metal takes"
         " 500 to 1500, a hint fault 1000 to 2000",
+    )
+    tlb_entries: Number | None = Field(
+        default=None,
+        ge=16,
+        le=1_000_000,
+        description="pages whose translations a core keeps; others are read from page tables where pages are"
+        " smaller than 2 MiB; absent: that costs nothing",
+    )
+    shootdown_ns: Number | None = Field(
+        default=None,
+        ge=0,
+        le=100_000,
+        description="time that a core loses to the interrupt by which it forgets a page that is moved, in ns;"
+        " published are 500 to 1000 for each core; absent: 750",
     )
     migration_cost: Number | None = Field(
         default=None,

@@ -58,7 +58,8 @@ class Mechanics:
     lane.
 
     `mode` is who waits meanwhile: ``write-protected`` (writers), ``unmapped`` (all) or ``transactional``
-    (nobody; at most `passes` copies).
+    (nobody; at most `passes` copies). `shootdowns` is how often each core that runs the program is interrupted
+    for a page that is moved in the background: 1 where a kernel unmaps pages one by one.
     """
 
     lanes: int = 1
@@ -69,6 +70,7 @@ class Mechanics:
     copy_gbps: float = 10.0
     mode: Literal["write-protected", "unmapped", "transactional"] = "unmapped"
     passes: int = 1
+    shootdowns: float = 0.0
 
     @classmethod
     def as_hemem(cls, page_bytes: int) -> Mechanics:

@@ -40,6 +40,9 @@ pub struct MigrationMechanics {
     pub copy_gbps: f64,
     /// Who waits meanwhile.
     pub mode: CopyMode,
+    /// Interrupts of each core that runs the program for a page that is moved in the background, of whose old place no
+    /// TLB may know: 1 where pages are unmapped one by one, less where one interrupt serves a list.
+    pub shootdowns: f64,
 }
 
 impl MigrationMechanics {
@@ -48,6 +51,18 @@ impl MigrationMechanics {
     pub fn is_transaction(&self, request: &Move, from: Tier) -> bool {
         let in_background = matches!(request.how, How::Background | How::KeepingFrame);
         matches!(self.mode, CopyMode::Transactional { .. }) && in_background && request.to < from
+    }
+
+    /// Interrupts of each core that runs the program for a move from tier `from`. A transaction has two: from its copy
+    /// on writes must be seen, and at its end the page has another place. A fault finds the page unmapped, which it
+    /// stays until it has moved (Linux from 5.13 on).
+    #[must_use]
+    pub fn shootdowns_of(&self, request: &Move, from: Tier) -> f64 {
+        match request.how {
+            How::InFault { .. } => 0.0,
+            _ if self.is_transaction(request, from) => 2.0 * self.shootdowns,
+            _ => self.shootdowns,
+        }
     }
 
     /// Time of a copied move from tier `from` beside the copy.

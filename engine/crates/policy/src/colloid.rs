@@ -399,7 +399,12 @@ impl Policy for Colloid {
     }
 
     fn mechanics(&self) -> MigrationMechanics {
-        self.host.policy.mechanics()
+        let host = self.host.policy.mechanics();
+        MigrationMechanics {
+            // Of its kernel, Linux 6.3, where its host is of a kernel.
+            shootdowns: host.shootdowns.min(crate::kernel_migration::BATCHED_SHOOTDOWNS),
+            ..host
+        }
     }
 
     fn overheads(&self) -> Overheads {

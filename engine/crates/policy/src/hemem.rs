@@ -20,7 +20,7 @@
 //!   goes to the fastest slow tier with room, a promoted one always to tier 0;
 //! - all decisions of a tick are taken at its start, the copies follow; the next tick starts when
 //!   the period is over and all copies have ended, as in a thread that copies and then sleeps;
-//! - objects below `mmap_filter_size_bytes` lie in DRAM beside the pool that is managed. Here the pool is what they leave of
+//! - mappings below `mmap_filter_size_bytes` lie in DRAM beside the pool that is managed. Here the pool is what they leave of
 //!   fast memory: managed pages give way to them where it is full;
 //! - a page that could not be moved returns to the back of the list it came from;
 //! - the cold list of slow memory is never taken from, so it is not kept: a page of slow memory in
@@ -430,6 +430,8 @@ impl Policy for Hemem {
             remap_ns: REMAP_NS,
             copy_gbps,
             mode: CopyMode::WriteProtected,
+            // Two for a page of 2 MiB are below a hundredth of the time in which it is copied.
+            shootdowns: 0.0,
         }
     }
 

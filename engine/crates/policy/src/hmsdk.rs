@@ -366,6 +366,7 @@ impl Policy for Hmsdk {
     fn mechanics(&self) -> MigrationMechanics {
         MigrationMechanics {
             lanes: (self.kdamonds.len() as u32).max(1),
+            shootdowns: kernel_migration::BATCHED_SHOOTDOWNS, // of Linux 6.11 and later
             ..kernel_migration::mechanics(self.topology.page_bytes)
         }
     }

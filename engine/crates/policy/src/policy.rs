@@ -74,7 +74,8 @@ pub struct Extent {
     pub start: Page,
     /// Number of pages.
     pub pages: u32,
-    /// Pages of the whole allocation, of which a live daemon hears piece by piece, as it is touched; elsewhere `pages`.
+    /// Pages of the mapping that these are of. A live daemon hears of one piece by piece, as it is touched; a program may
+    /// cut many objects from one, or have one object in many.
     pub whole_pages: u32,
 }
 
@@ -354,6 +355,7 @@ pub trait Policy: Send {
             remap_ns: 0,
             copy_gbps: 10.0,
             mode: CopyMode::Unmapped,
+            shootdowns: 0.0,
         }
     }
 

@@ -249,6 +249,7 @@ struct WantedMechanics {
     copy_gbps: f64,
     mode: String,
     passes: u32,
+    shootdowns: f64,
 }
 
 #[derive(FromPyObject)]
@@ -392,6 +393,7 @@ impl Policy for Prototyped {
                 run_fixed_ns: wanted.run_fixed_ns,
                 remap_ns: wanted.remap_ns,
                 copy_gbps: wanted.copy_gbps,
+                shootdowns: wanted.shootdowns,
                 mode: match wanted.mode.as_str() {
                     "write-protected" => CopyMode::WriteProtected,
                     "unmapped" => CopyMode::Unmapped,

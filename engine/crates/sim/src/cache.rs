@@ -75,6 +75,25 @@ pub fn hit_shares(
     streams.iter().zip(reads_per_ns).map(|(s, r)| hits(s, *r)).collect()
 }
 
+/// Share of each stream's reads that miss the cache when `hits` of each piece hit, as from [`hit_shares`].
+#[must_use]
+pub fn miss_shares(streams: &[Stream], objects: &[Object], hits: &[Vec<f64>]) -> Vec<f64> {
+    let miss = streams.iter().zip(hits).map(|(stream, hits)| {
+        if stream.missed_llc {
+            return 1.0;
+        }
+        match &stream.popularity {
+            Popularity::Sweep => 1.0 - hits[0],
+            Popularity::Stationary { density, .. } => {
+                let pages = objects[stream.object].edges.windows(2).map(|e| f64::from(e[1] - e[0]));
+                let missed = density.iter().zip(hits).zip(pages);
+                missed.map(|((d, hit), n)| f64::from(*d) * (1.0 - hit) * n).sum()
+            }
+        }
+    });
+    miss.collect()
+}
+
 fn pass_time_ns(object: &Object, reads_per_ns: f64, lines_per_page: f64) -> f64 {
     f64::from(object.pages) * lines_per_page / reads_per_ns.max(1e-300)
 }

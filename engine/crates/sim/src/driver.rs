@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 use tiertune_policy::{
-    AccessedBits, Context, CounterRng, Counters, Event, Extent, Fault, FaultKind, How, Migrated, Move, Nanos, Needs,
-    Order, Outcome, Overheads, Page, Placement, Policy, Sample, SamplerRequest, TierCounters, Topology, Truth,
+    AccessedBits, Context, CounterRng, Counters, Event, Extent, Fault, FaultKind, How, Migrated, MigrationMechanics,
+    Move, Nanos, Needs, Order, Outcome, Overheads, Page, Placement, Policy, Sample, SamplerRequest, TierCounters,
+    Topology, Truth,
 };
 
 use crate::co_runner::CoRunners;
@@ -120,6 +121,11 @@ pub struct Driver<'w> {
     pub released: Vec<Page>,
     /// Time that application threads owe for work of the tiering system.
     pub application_ns: f64,
+    /// Threads of the phase.
+    threads: u32,
+    cores: u32,
+    /// Time that a core loses to an interrupt for a page that moves.
+    shootdown_ns: f64,
     /// Threads that take a fault again, and how often, not yet charged.
     pub repeated_faults: Vec<(u32, u32)>,
     /// Time that the tiering system's threads have yet to spend.
@@ -188,6 +194,9 @@ impl<'w> Driver<'w> {
             moved: Vec::new(),
             released: Vec::new(),
             application_ns: 0.0,
+            threads: 0,
+            cores: request.machine.cores,
+            shootdown_ns: request.machine.shootdown_ns,
             repeated_faults: Vec::new(),
             background_ns: 0.0,
             totals: Stretch::default(),
@@ -238,7 +247,7 @@ impl<'w> Driver<'w> {
             site: object.site,
             start: object.first_page,
             pages: object.pages,
-            whole_pages: object.pages,
+            whole_pages: object.mapping_pages,
         }
     }
 
@@ -267,6 +276,7 @@ impl<'w> Driver<'w> {
 
     /// Frees and allocates what a phase begins with.
     pub fn begin_phase(&mut self, now: Nanos, phase: &'w Phase) {
+        self.threads = phase.groups.iter().map(|group| group.threads).sum();
         if self.timeline.is_on() && self.phases.last().is_none_or(|last| last.name != phase.name) {
             self.phases.push(PhaseStart {
                 name: phase.name.clone(),
@@ -491,9 +501,16 @@ impl<'w> Driver<'w> {
             metrics: &mut self.metrics,
             page_bytes: self.workload.page_bytes as f64,
             stretch,
+            mechanics: *self.migrator.mechanics(),
+            shootdowns: 0.0,
         };
         self.migrator
             .advance(until, &mut self.memory, &self.workload.objects, &mut counted);
+        // Threads beyond the cores sleep, and those that run are interrupted wherever they are.
+        let running = self.threads.min(self.cores);
+        let interrupted_ns = counted.shootdowns * f64::from(running) * self.shootdown_ns;
+        self.application_ns += interrupted_ns;
+        self.metrics.shootdown_stall_s += interrupted_ns / 1e9;
     }
 
     /// Reports faults to the policy.
@@ -608,6 +625,9 @@ struct Counted<'a, C> {
     metrics: &'a mut Metrics,
     page_bytes: f64,
     stretch: &'a mut Stretch,
+    mechanics: MigrationMechanics,
+    /// Interrupts of each core that runs the program.
+    shootdowns: f64,
 }
 
 impl<C: Copies> Copies for Counted<'_, C> {
@@ -622,6 +642,7 @@ impl<C: Copies> Copies for Counted<'_, C> {
     fn step(&mut self, step: &Step) {
         match step {
             Step::Begun(copying) => {
+                self.shootdowns += self.mechanics.shootdowns_of(&copying.request, copying.from);
                 if !matches!(copying.request.how, How::InFault { .. }) {
                     self.metrics.migration_busy_s += (copying.end - copying.start) as f64 / 1e9;
                 }

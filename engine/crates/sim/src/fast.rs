@@ -11,13 +11,13 @@ mod copies;
 mod counting;
 mod faults;
 mod heat;
+mod missed;
 mod waits;
 
 use tiertune_policy::{CounterRng, Event, Fault, Nanos, PageMap, Policy, Sample};
 
 use crate::alias::AliasTable;
 use crate::binomial::binomial;
-use crate::cache::hit_shares;
 use crate::driver::{Accessed, Driver, RunResult, domain, is_store};
 use crate::error::RunError;
 use crate::latency::LatencySolver;
@@ -28,8 +28,9 @@ use crate::sampler::{RecordBudget, ThreadCounters};
 use crate::scenario::{Machine, Request};
 use crate::sweep::Sweep;
 use crate::timings::Stopwatch;
+use crate::walk::{Walk, reads_per_op, walks};
 use crate::watch::{Noticed, Watch};
-use crate::workload::{LINE_BYTES, Object, Phase, Popularity, Stream, Workload};
+use crate::workload::{LINE_BYTES, Object, Phase, Popularity, Workload};
 
 /// Longest slice when nothing samples or copies: only sweeps then change the rates.
 const QUIET_SLICE_NS: u64 = 50_000_000;
@@ -63,6 +64,7 @@ pub fn run(
 use copies::FastCopies;
 use counting::Spent;
 use faults::FaultCosts;
+use missed::{MissedReads, miss_density};
 use waits::Waits;
 
 struct Fast<'w> {
@@ -100,6 +102,8 @@ struct Progress {
     missed: Vec<Option<MissedReads>>,
     /// Share of each stream's reads that miss the last-level cache.
     miss: Vec<f64>,
+    /// What translating costs the reads of each stream.
+    walks: Vec<Walk>,
     /// Positions of sweeps, by stream.
     sweeps: Vec<Option<Sweep>>,
     /// Operations left, by group.
@@ -121,25 +125,6 @@ struct Counted {
     /// Events per operation, by stream of the group.
     visible: Vec<f64>,
     records: u64,
-}
-
-/// The law of the reads that a cache lets through: it holds the hottest lines, so what misses is
-/// flatter than what is read.
-struct MissedReads {
-    density: Vec<f32>,
-    alias: AliasTable,
-}
-
-/// A cache that takes less than this share of a stream's reads leaves its law as it is.
-const NEGLIGIBLE_HITS: f64 = 1e-4;
-
-/// Density of a stream's missed reads, by piece; none for sweeps.
-fn miss_density<'a>(missed: &'a Option<MissedReads>, stream: &'a Stream) -> Option<&'a [f32]> {
-    match (missed, &stream.popularity) {
-        (Some(missed), _) => Some(&missed.density),
-        (None, Popularity::Stationary { density, .. }) => Some(density),
-        (None, Popularity::Sweep) => None,
-    }
 }
 
 impl<'w> Fast<'w> {
@@ -220,6 +205,7 @@ impl<'w> Fast<'w> {
             mass: vec![0.0; phase.streams.len() * tiers],
             missed: phase.streams.iter().map(|_| None).collect(),
             miss: vec![1.0; phase.streams.len()],
+            walks: Vec::new(),
             sweeps: vec![None; phase.streams.len()],
             left: phase.groups.iter().map(|g| g.ops.unwrap_or(f64::INFINITY)).collect(),
             debt_ns: phase
@@ -244,52 +230,10 @@ impl<'w> Fast<'w> {
             self.filter_reads(phase, &mut progress);
             self.weigh(phase, &mut progress);
         }
+        let workload = self.driver.workload;
+        progress.walks = walks(phase, &workload.objects, self.machine, workload.page_bytes);
         self.driver.foresee(self.now, phase);
         progress
-    }
-
-    /// Works out what the last-level cache lets through.
-    fn filter_reads(&mut self, phase: &Phase, progress: &mut Progress) {
-        // Hits depend on the rates' proportions and the rates on hits: one round from the rates
-        // without a cache is enough to get the proportions.
-        self.place_sweeps(phase, progress);
-        // Over a time so long that debts of earlier phases do not matter.
-        self.solve(phase, progress, 1e15);
-        let mut reads = vec![0.0; phase.streams.len()];
-        for (group, rate) in phase.groups.iter().zip(&progress.rate) {
-            for s in group.streams.clone() {
-                reads[s] = rate * phase.streams[s].reads_per_op;
-            }
-        }
-        let objects = &self.driver.workload.objects;
-        let page_bytes = self.driver.workload.page_bytes;
-        let hits = hit_shares(&phase.streams, objects, &reads, page_bytes, self.machine.llc_bytes);
-        for (s, (stream, hits)) in phase.streams.iter().zip(hits).enumerate() {
-            match &stream.popularity {
-                Popularity::Sweep => progress.miss[s] = 1.0 - hits[0],
-                Popularity::Stationary { density, .. } => {
-                    let edges = objects[stream.object].edges.windows(2).map(|e| f64::from(e[1] - e[0]));
-                    let mass: Vec<f64> = density
-                        .iter()
-                        .zip(&hits)
-                        .zip(edges.clone())
-                        .map(|((d, h), n)| f64::from(*d) * (1.0 - h) * n)
-                        .collect();
-                    let miss: f64 = mass.iter().sum();
-                    if miss < 1.0 - NEGLIGIBLE_HITS {
-                        progress.miss[s] = miss;
-                    }
-                    // Where all is in the cache, nothing goes anywhere, by whatever law.
-                    if (f64::MIN_POSITIVE..1.0 - NEGLIGIBLE_HITS).contains(&miss) {
-                        let density = mass.iter().zip(edges).map(|(m, n)| (m / miss / n) as f32).collect();
-                        progress.missed[s] = Some(MissedReads {
-                            density,
-                            alias: AliasTable::new(&mass),
-                        });
-                    }
-                }
-            }
-        }
     }
 
     /// Adds up where the missed reads of stationary streams go.
@@ -362,6 +306,7 @@ impl<'w> Fast<'w> {
             op_ns,
             left,
             debt_ns,
+            walks,
             ..
         } = progress;
         self.solver.solve(|multipliers, traffic| {
@@ -378,10 +323,12 @@ impl<'w> Fast<'w> {
                     streams: &phase.streams,
                     mass,
                     miss,
+                    walks,
                 };
                 op_ns[g] = operation_time(machine, &operation, multipliers);
                 let available = f64::from(group.threads) * share * dt_ns;
                 rate[g] = (available - debt_ns[g]).max(0.0) / dt_ns / op_ns[g];
+                traffic[0].read_gbps += rate[g] * LINE_BYTES * reads_per_op(group, &phase.streams, walks);
                 for s in group.streams.clone() {
                     let stream = &phase.streams[s];
                     let bytes = rate[g] * LINE_BYTES * miss[s];
@@ -449,6 +396,8 @@ impl<'w> Fast<'w> {
             }
             progress.rate[g] = ops / dt_ns;
             stretch.ops += ops;
+            let walked = ops * reads_per_op(group, &phase.streams, &progress.walks);
+            traffic[0].read_gbps += walked * LINE_BYTES / dt_ns;
             for s in group.streams.clone() {
                 let stream = &phase.streams[s];
                 let reads = ops * stream.reads_per_op * progress.miss[s];

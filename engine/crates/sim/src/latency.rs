@@ -158,6 +158,8 @@ mod tests {
 
     fn solver(tiers: Vec<TierModel>) -> LatencySolver {
         let machine = Machine {
+            tlb_entries: None,
+            shootdown_ns: 750.0,
             name: "m".into(),
             description: String::new(),
             source: String::new(),

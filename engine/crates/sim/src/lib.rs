@@ -27,6 +27,7 @@ pub mod sweep;
 pub mod timings;
 pub mod touches;
 pub mod truth;
+pub mod walk;
 pub mod watch;
 pub mod workload;
 

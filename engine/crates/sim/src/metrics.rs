@@ -74,6 +74,8 @@ metrics! {
     fault_stall_s "s" "";
     /// Of that, time in scans that the application's threads carry out.
     scan_stall_s "s" "";
+    /// Of that, time in interrupts by which cores forget pages that are moved in the background.
+    shootdown_stall_s "s" "";
     /// Mean loaded latency of the fast tier, over time.
     fast_latency_ns "ns" "minimize";
     /// Mean loaded latency of the slowest tier, over time.

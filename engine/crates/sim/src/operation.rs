@@ -3,6 +3,7 @@
 use tiertune_workload::AccessClass;
 
 use crate::scenario::Machine;
+use crate::walk::Walk;
 use crate::workload::{Group, Stream, class_mlp};
 
 /// An operation of a group: its streams and where their accesses go.
@@ -15,6 +16,8 @@ pub struct Operation<'a> {
     pub mass: &'a [f64],
     /// Share of each stream's reads that miss the last-level cache.
     pub miss: &'a [f64],
+    /// What translating costs the reads of each stream; empty for nothing.
+    pub walks: &'a [Walk],
 }
 
 /// Unloaded latency that a stream sees on a tier.
@@ -76,9 +79,9 @@ impl Demand {
         self.prefetched_ns += latency_ns / machine.fill_buffers;
     }
 
-    /// Adds demand reads of `stream` that hit the last-level cache.
-    pub fn hit(&mut self, machine: &Machine, stream: &Stream, hits: f64) {
-        let wait_ns = hits * machine.llc_hit_ns / misses_in_flight(machine, stream);
+    /// Adds demand reads of `stream` that hit the last-level cache, each after a wait of `walk_ns` for its translation.
+    pub fn hit(&mut self, machine: &Machine, stream: &Stream, hits: f64, walk_ns: f64) {
+        let wait_ns = hits * (machine.llc_hit_ns + walk_ns) / misses_in_flight(machine, stream);
         if independent(stream.class) {
             self.overlapped_ns += wait_ns;
         } else {
@@ -171,16 +174,24 @@ impl Operation<'_> {
             let stream = &self.streams[s];
             let (reads, miss) = (stream.reads_per_op, self.miss[s]);
             let waited = reads * (1.0 - stream.prefetched_share);
+            let walk_ns = self.walk_ns(s, machine, multipliers);
             if miss > 0.0 {
                 let latency: f64 = (0..tiers)
                     .map(|t| self.mass[s * tiers + t] * unloaded_ns(machine, t, stream.class) * multipliers[t])
                     .sum();
                 demand.prefetch(machine, reads * miss * stream.prefetched_share * latency);
-                demand.miss(machine, stream, waited * miss, waited * miss * latency);
+                demand.miss(machine, stream, waited * miss, waited * miss * (latency + walk_ns));
             }
-            demand.hit(machine, stream, waited * (1.0 - miss));
+            demand.hit(machine, stream, waited * (1.0 - miss), walk_ns);
         }
         demand
+    }
+
+    /// How long a read of stream `s` waits for its translation: page tables lie in the fastest tier.
+    #[must_use]
+    pub fn walk_ns(&self, s: usize, machine: &Machine, multipliers: &[f64]) -> f64 {
+        let walk = self.walks.get(s).copied().unwrap_or_default();
+        walk.latency_ns(machine.tiers[0].latency_ns * multipliers[0])
     }
 }
 
@@ -225,6 +236,7 @@ mod tests {
             streams: &phase.streams,
             mass: &[1.0],
             miss: &[1.0],
+            walks: &[],
         };
         (operation.demand(&machine(), &[multiplier]), phase.streams[0].clone())
     }

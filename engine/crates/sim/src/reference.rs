@@ -17,6 +17,7 @@ use crate::migration::{Copies, Copying, Migrator, Step, Waiting, blocking};
 use crate::operation::{Demand, Operation, independent, misses_in_flight, operation_time, unloaded_ns};
 use crate::sampler::RecordBudget;
 use crate::scenario::{Machine, Request};
+use crate::walk::{Walk, walks};
 use crate::workload::{LINE_BYTES, Phase, Popularity, Stream, Workload};
 
 /// Latencies are updated and the policy hears of samples this often.
@@ -91,6 +92,8 @@ struct Reference<'w> {
     asleep_ns: Vec<f64>,
     /// Stores of this quantum and of the one before, where copies are transactions.
     stores: [Vec<(u32, f64)>; 2],
+    /// What translating costs the reads of each stream of this phase: by the same law as in the fast mode.
+    walks: Vec<Walk>,
 }
 
 /// A page whose accesses wait.
@@ -194,6 +197,7 @@ impl<'w> Reference<'w> {
             charges: Vec::new(),
             asleep_ns: vec![0.0; workload.max_threads as usize],
             stores: [Vec::new(), Vec::new()],
+            walks: Vec::new(),
         })
     }
 
@@ -209,6 +213,7 @@ impl<'w> Reference<'w> {
                 streams: &phase.streams,
                 mass: &all_fast,
                 miss: &miss,
+                walks: &[],
             };
             QUANTUM_NS as f64 / operation_time(self.machine, &operation, &vec![1.0; tiers])
         });
@@ -259,6 +264,8 @@ impl<'w> Reference<'w> {
         self.driver.begin_phase(self.now, phase);
         self.driver.foresee(self.now, phase);
         self.phase_number += 1;
+        let workload = self.driver.workload;
+        self.walks = walks(phase, &workload.objects, self.machine, workload.page_bytes);
         let end = phase.seconds.map(|s| self.now + (s * 1e9) as Nanos);
         let mut left: Vec<f64> = phase.groups.iter().map(|g| g.ops.unwrap_or(f64::INFINITY)).collect();
         let mut threads = self.threads(phase);
@@ -505,9 +512,13 @@ impl<'w> Reference<'w> {
         let (mut demand, mut lost_ns) = (Demand::default(), 0.0);
         // Latency of demand misses by stream and tier.
         let mut latencies_ns = vec![0.0; group.streams.len() * tiers];
+        // Time that demand misses wait for their translations, by stream.
+        let mut walks_ns = vec![0.0; group.streams.len()];
         for (i, s) in group.streams.clone().enumerate() {
             let stream = &phase.streams[s];
             let mlp = misses_in_flight(self.machine, stream);
+            let walk = self.walks[s];
+            let walk_ns = walk.latency_ns(self.machine.tiers[0].latency_ns * self.multipliers[0]);
             let writes_per_read = if stream.reads_per_op > 0.0 {
                 stream.writebacks_per_op / stream.reads_per_op
             } else {
@@ -524,9 +535,12 @@ impl<'w> Reference<'w> {
                 lost_ns += self.touch(thread.number, page, false, thread.clock_ns + lost_ns);
                 let tier = usize::from(self.driver.memory.tier_of(page));
                 let prefetched = thread.rng.next_f64() < stream.prefetched_share;
+                if !prefetched {
+                    self.lines[0][0] += walk.reads;
+                }
                 if !stream.missed_llc && self.cache.touch(line) {
                     if !prefetched {
-                        demand.hit(self.machine, stream, 1.0);
+                        demand.hit(self.machine, stream, 1.0, walk_ns);
                     }
                     self.count_hit(prefetched, mlp);
                     continue;
@@ -540,7 +554,8 @@ impl<'w> Reference<'w> {
                 if prefetched {
                     demand.prefetch(self.machine, latency);
                 } else {
-                    demand.miss(self.machine, stream, 1.0, latency);
+                    demand.miss(self.machine, stream, 1.0, latency + walk_ns);
+                    walks_ns[i] += walk_ns;
                     latencies_ns[i * tiers + tier] += latency;
                     self.count_miss(tier, latency);
                     lost_ns += self.count(thread, page, tier as u8, false) / share;
@@ -590,6 +605,9 @@ impl<'w> Reference<'w> {
         for (i, s) in group.streams.clone().enumerate() {
             let stream = &phase.streams[s];
             let in_flight = demand.in_flight(self.machine, stream, computing_ns);
+            if !independent(stream.class) {
+                stalled_ns += walks_ns[i] / in_flight;
+            }
             for tier in 0..tiers {
                 let wait_ns = latencies_ns[i * tiers + tier] / in_flight;
                 self.waited_ns[thread.number as usize * tiers + tier] += wait_ns;

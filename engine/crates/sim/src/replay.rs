@@ -39,6 +39,7 @@ pub fn workload_of(replay: Replay, threads: u32) -> WorkloadModel {
             bytes: o.bytes,
             scattered: o.scattered,
             site: Some(o.name),
+            mapping_bytes: o.mapping_bytes,
         })
         .collect();
     let phases = replay
@@ -100,6 +101,7 @@ mod tests {
             bytes: 1 << 22,
             bins: 1,
             scattered: false,
+            mapping_bytes: (name == "leaves").then_some(1 << 30),
         };
         let stream = |object, reads_per_op| ReplayStream {
             object,
@@ -137,6 +139,8 @@ mod tests {
         assert_eq!(read, [(0, 1.0), (1, 2.0), (2, 3.0), (3, 4.0), (4, 5.0)]);
         let sites: Vec<u32> = workload.objects.iter().map(|o| o.site).collect();
         assert_eq!(sites, [0, 1, 0, 3, 0]);
+        let mapped: Vec<u32> = workload.objects.iter().map(|o| o.mapping_pages).collect();
+        assert_eq!(mapped, [2, 2, 2, 512, 2]);
     }
 
     #[test]
@@ -146,6 +150,7 @@ mod tests {
             bytes,
             scattered: false,
             site: None,
+            mapping_bytes: None,
         };
         let model = WorkloadModel {
             first_thread_waits: false,

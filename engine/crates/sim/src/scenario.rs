@@ -63,6 +63,12 @@ pub struct Machine {
     /// Time that a thread loses per hint or write-protect fault, a migration in it not counted.
     #[serde(default = "default_hint_fault_ns")]
     pub hint_fault_ns: f64,
+    /// Pages whose translations a core keeps; without a figure translating costs nothing.
+    #[serde(default)]
+    pub tlb_entries: Option<f64>,
+    /// Time that a core loses to an interrupt because a page that it may know of is moved.
+    #[serde(default = "default_shootdown_ns")]
+    pub shootdown_ns: f64,
     /// Times of page moves, as a multiple of those that systems declare.
     #[serde(default = "one")]
     pub migration_cost: f64,
@@ -108,6 +114,11 @@ impl Parallelism {
             AccessClass::Chase | AccessClass::Stream => None,
         }
     }
+}
+
+/// Published: 0.5 to 1 us for each core that a TLB shootdown goes to.
+fn default_shootdown_ns() -> f64 {
+    750.0
 }
 
 /// A minor fault on bare metal takes 0.5 to 1.5 us, a hint fault 1 to 2 us with its bookkeeping.
@@ -255,6 +266,9 @@ pub struct ObjectModel {
     /// The place in the program that allocates it, where several objects share one; its name by default.
     #[serde(default)]
     pub site: Option<String>,
+    /// Bytes of the mapping that it is part of, or of each of those that it is made of; its own size by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapping_bytes: Option<u64>,
 }
 
 /// A workload as streams. Objects are in order of first touch.

@@ -2,12 +2,13 @@
 
 use tiertune_policy::{Alike, Horizon, Truth};
 
-use crate::cache::hit_shares;
+use crate::cache::{hit_shares, miss_shares};
 use crate::co_runner::CoRunners;
 use crate::latency::{LatencySolver, Traffic};
 use crate::memory::Memory;
 use crate::operation::{Operation, operation_time, unloaded_ns};
 use crate::scenario::Machine;
+use crate::walk::{Walk, reads_per_op, walks};
 use crate::workload::{LINE_BYTES, Phase, Popularity, Workload};
 
 /// Reads of a page of a piece, and what they cost in each tier more than in the fastest.
@@ -38,6 +39,8 @@ struct Flow<'w> {
     phase: &'w Phase,
     /// Share of each stream's reads that miss the cache.
     miss: Vec<f64>,
+    /// What translating costs the reads of each stream.
+    walks: Vec<Walk>,
     /// Share of a core that each thread has.
     core_share: f64,
 }
@@ -107,6 +110,7 @@ impl<'w> Foresight<'w> {
                 streams: &phase.streams,
                 mass: &mass,
                 miss: &miss,
+                walks: &[],
             };
             let op_ns = operation_time(self.machine, &operation, &vec![1.0; tiers]);
             let fit = phase
@@ -133,7 +137,7 @@ impl<'w> Foresight<'w> {
         }
         let page_bytes = self.workload.page_bytes;
         let hits = hit_shares(&phase.streams, objects, &reads, page_bytes, self.machine.llc_bytes);
-        let waits = self.waits(phase, &self.missed(phase, &hits));
+        let waits = self.waits(phase, &miss_shares(&phase.streams, objects, &hits));
         for (s, stream) in phase.streams.iter().enumerate() {
             let object = &objects[stream.object];
             let extra_ns: Vec<f64> = (0..self.machine.tiers.len())
@@ -177,6 +181,7 @@ impl<'w> Foresight<'w> {
                     streams: &phase.streams,
                     mass: &mass,
                     miss,
+                    walks: &[],
                 };
                 let demand = operation.demand(self.machine, &vec![1.0; tiers]);
                 demand.marginal(self.machine, &phase.streams[s], group.cpu_ns_per_op)
@@ -199,11 +204,14 @@ impl<'w> Foresight<'w> {
         let mut flow = Flow {
             phase,
             miss: vec![1.0; phase.streams.len()],
+            walks: Vec::new(),
             core_share: (cores / f64::from(threads.max(1))).min(1.0),
         };
         // Hits depend on the rates' proportions: one round from the rates without a cache is enough.
         let (rates, _) = self.flow(&flow, mass);
         flow.miss = self.miss(phase, &rates);
+        let workload = self.workload;
+        flow.walks = walks(phase, &workload.objects, self.machine, workload.page_bytes);
         let (rates, _) = self.flow(&flow, mass);
         (flow, rates)
     }
@@ -250,26 +258,7 @@ impl<'w> Foresight<'w> {
         }
         let page_bytes = self.workload.page_bytes;
         let hits = hit_shares(&phase.streams, objects, &reads, page_bytes, self.machine.llc_bytes);
-        self.missed(phase, &hits)
-    }
-
-    /// Share of each stream's reads that miss the cache when `hits` of each piece hit.
-    fn missed(&self, phase: &Phase, hits: &[Vec<f64>]) -> Vec<f64> {
-        let objects = &self.workload.objects;
-        let miss = phase.streams.iter().zip(hits).map(|(stream, hits)| {
-            if stream.missed_llc {
-                return 1.0;
-            }
-            match &stream.popularity {
-                Popularity::Sweep => 1.0 - hits[0],
-                Popularity::Stationary { density, .. } => {
-                    let pages = objects[stream.object].edges.windows(2).map(|e| f64::from(e[1] - e[0]));
-                    let missed = density.iter().zip(hits).zip(pages);
-                    missed.map(|((d, hit), n)| f64::from(*d) * (1.0 - hit) * n).sum()
-                }
-            }
-        });
-        miss.collect()
+        miss_shares(&phase.streams, objects, &hits)
     }
 
     /// Operations per nanosecond of each group, and latency multipliers, that agree with each other.
@@ -288,9 +277,11 @@ impl<'w> Foresight<'w> {
                     streams: &phase.streams,
                     mass,
                     miss,
+                    walks: &flow.walks,
                 };
                 *rate =
                     f64::from(group.threads) * flow.core_share / operation_time(self.machine, &operation, multipliers);
+                traffic[0].read_gbps += *rate * LINE_BYTES * reads_per_op(group, &phase.streams, &flow.walks);
                 for s in group.streams.clone() {
                     let stream = &phase.streams[s];
                     let bytes = *rate * LINE_BYTES * miss[s];

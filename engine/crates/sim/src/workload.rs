@@ -35,6 +35,8 @@ pub struct Object {
     pub scatter: Option<Scatter>,
     /// Number of its allocation site.
     pub site: u32,
+    /// Pages of the mapping that it is part of, or of each of those that it is made of.
+    pub mapping_pages: u32,
     /// Whether it exists from the start.
     pub initial: bool,
     equal_pieces: bool,
@@ -211,6 +213,7 @@ impl Workload {
                 return Err(RunError::Workload(format!("two objects are named '{}'", object.name)));
             }
             let pages = object.bytes.div_ceil(page_bytes).max(1);
+            let mapped = object.mapping_bytes.unwrap_or(object.bytes).div_ceil(page_bytes).max(1);
             if first_page + pages > u64::from(u32::MAX) {
                 return Err(RunError::Workload(format!(
                     "more than 2^32 pages of {page_bytes} bytes"
@@ -223,6 +226,7 @@ impl Workload {
                 edges: vec![0, pages as u32],
                 scatter: (object.scattered && pages > 1).then(|| Scatter::new(pages as u32)),
                 site: 0,
+                mapping_pages: u32::try_from(mapped).unwrap_or(u32::MAX),
                 initial: true,
                 equal_pieces: false,
             });
@@ -645,7 +649,7 @@ mod tests {
 
     fn model(law: Law, bytes: u64, scattered: bool) -> WorkloadModel {
         serde_json::from_value(serde_json::json!({
-            "objects": [ObjectModel { name: "o".into(), bytes, scattered, site: None }],
+            "objects": [ObjectModel { name: "o".into(), bytes, scattered, site: None, mapping_bytes: None }],
             "blocks": [{"phases": [{"name": "p", "groups": [{"name": "g", "threads": 2, "ops": 10.0,
                 "cpu_ns_per_op": 1.0, "streams": [{"object": "o", "law": law, "class": "random", "reads_per_op": 1.0}]}]}]}],
         }))

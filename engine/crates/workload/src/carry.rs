@@ -16,6 +16,7 @@ pub(crate) mod graph;
 mod growth;
 pub(crate) mod gups;
 mod longer;
+mod mapping;
 mod notes;
 mod reshape;
 pub(crate) mod rows;
@@ -152,6 +153,10 @@ pub struct ReplayObject {
     pub bins: u32,
     /// Whether the pages of a bin lie all over the object (a popularity class) instead of side by side.
     pub scattered: bool,
+    /// Bytes of the mapping that the object is part of, or of each of those that it is made of; none if it is one by
+    /// itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapping_bytes: Option<u64>,
 }
 
 /// One slice of work.

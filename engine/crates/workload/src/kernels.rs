@@ -27,7 +27,7 @@ pub mod tc;
 pub mod xsbench;
 
 use crate::kernel::Kernel;
-use crate::memory::{Layout, ObjectSpec};
+use crate::memory::{Layout, Mapping, ObjectSpec};
 
 /// All kernels, by family.
 pub static KERNELS: &[Kernel] = &[
@@ -129,6 +129,8 @@ impl GraphObject {
             sweeps: self.sweeps,
             built: self.built,
             partitioned: false,
+            // The suites allocate each array by itself, and one of any size that matters is a mapping then.
+            mapping: Mapping::Own,
         }
     }
 }

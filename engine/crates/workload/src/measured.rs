@@ -160,6 +160,7 @@ impl Measured {
             bytes: object.bytes,
             bins: bins(object),
             scattered: false,
+            mapping_bytes: None,
         });
         Ok(Replay {
             objects: replayed.collect(),

@@ -22,6 +22,19 @@ pub enum Layout {
     Lists,
 }
 
+/// The mappings in which a program has an object's memory from the kernel: systems that go by what a program maps
+/// (HeMem, which leaves small mappings alone) see these, not objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mapping {
+    /// One for all pieces of the object.
+    #[default]
+    Own,
+    /// Part of one that the program reserves at its start for this object and all others with this.
+    Arena,
+    /// Many, of about so many bytes each.
+    Pieces(u64),
+}
+
 /// What a kernel says about an object when it allocates it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ObjectSpec {
@@ -39,6 +52,8 @@ pub struct ObjectSpec {
     pub built: bool,
     /// Whether each thread touches only its own equal part, parts in thread order.
     pub partitioned: bool,
+    /// How the program that the kernel follows maps it.
+    pub mapping: Mapping,
 }
 
 impl ObjectSpec {
@@ -53,6 +68,7 @@ impl ObjectSpec {
             sweeps: false,
             built: false,
             partitioned: false,
+            mapping: Mapping::Own,
         }
     }
 
@@ -72,6 +88,12 @@ impl ObjectSpec {
     #[must_use]
     pub const fn built(self) -> Self {
         Self { built: true, ..self }
+    }
+
+    /// The same, mapped in another way than by itself.
+    #[must_use]
+    pub const fn mapping(self, mapping: Mapping) -> Self {
+        Self { mapping, ..self }
     }
 
     /// The same, cut into one part for each thread.

@@ -38,6 +38,7 @@ impl Fast<'_> {
             streams: &phase.streams,
             mass: &progress.mass,
             miss: &progress.miss,
+            walks: &progress.walks,
         };
         let computing_ns = phase.groups[g].cpu_ns_per_op;
         let needed = operation.demand(machine, multipliers);
@@ -49,6 +50,9 @@ impl Fast<'_> {
             let reads = spent.ops * stream.reads_per_op;
             let demand = reads * progress.miss[s] * (1.0 - stream.prefetched_share);
             let in_flight = needed.in_flight(machine, stream, computing_ns);
+            if !independent(stream.class) {
+                dependent_ns += demand * operation.walk_ns(s, machine, multipliers) / in_flight;
+            }
             for tier in 0..tiers {
                 let share = progress.mass[s * tiers + tier];
                 let latency_ns = unloaded_ns(machine, tier, stream.class) * multipliers[tier];

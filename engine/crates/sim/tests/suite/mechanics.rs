@@ -258,6 +258,7 @@ impl Policy for InFault {
             remap_ns: 0,
             copy_gbps: 4.096,
             mode: CopyMode::Unmapped,
+            shootdowns: 1.0,
         }
     }
 
@@ -300,6 +301,7 @@ fn a_move_in_the_fault_is_the_faulting_threads_time() {
             m.stall_s
         );
         assert_eq!(m.migration_busy_s, 0.0, "no thread of the system moved anything");
+        assert_eq!(m.shootdown_stall_s, 0.0, "a fault finds its page unmapped");
     }
 }
 
@@ -316,6 +318,7 @@ impl Policy for Shadows {
             remap_ns: 500,
             copy_gbps: 0.4096,
             mode: CopyMode::Transactional { passes: 2 },
+            shootdowns: 0.5,
         }
     }
 
@@ -363,6 +366,8 @@ fn a_written_page_aborts_its_transaction() {
         let given_up = seen.ended.iter().filter(|e| e.outcome == Outcome::Aborted).count();
         assert_eq!(m.migrations_given_up, given_up as f64);
         assert_eq!(m.promotions + m.migrations_given_up, 500.0);
+        // Twice a half for each copy, on each of the eight threads' cores.
+        close(m.shootdown_stall_s, attempts * 8.0 * 750e-9, 1e-6, "interrupts");
         // Every promoted page is written sooner or later, once with a guard.
         close(m.write_faults, m.promotions, 0.01, "write faults");
         assert!(seen.faults.iter().all(|fault| fault.kind == FaultKind::Write));
@@ -510,6 +515,7 @@ impl Policy for ComesAndGoes {
             remap_ns: 0,
             copy_gbps: 1.0,
             mode: CopyMode::WriteProtected,
+            shootdowns: 0.0,
         }
     }
 

@@ -38,6 +38,7 @@ fn mechanics() -> MigrationMechanics {
         remap_ns: 10 * MS,
         copy_gbps: 4.0,
         mode: CopyMode::Transactional { passes: 1 },
+        shootdowns: 0.0,
     }
 }
 

@@ -134,6 +134,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             bytes: growths[*number].bytes,
             bins: growths[*number].bins,
             scattered: metadata.objects[*number].layout != Layout::Positional,
+            mapping_bytes: None,
         })
         .collect();
     let mut notes = size_notes(profile, recorded_scale, scale, graph, &target, carried_bytes);

@@ -103,6 +103,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             bytes: table_bytes,
             bins,
             scattered: false,
+            mapping_bytes: None,
         }],
         slices,
         repeat: spec.runs,

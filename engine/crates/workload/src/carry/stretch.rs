@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::bins::{AggregationCurve, bin_count, cut, variation};
+use super::mapping;
 use super::reshape::reshape;
 use super::rows::{Stream, page_count, streams};
 use super::{CarryError, CarrySpec, Replay, ReplayObject, ReplaySlice, ReplayStream};
@@ -96,15 +97,17 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
             partitioned: info.partitioned,
         });
     }
-    let replayed: Vec<ReplayObject> = order
+    let mut replayed: Vec<ReplayObject> = order
         .iter()
         .map(|number| ReplayObject {
             name: metadata.objects[*number].name.clone(),
             bytes: objects[*number].bytes,
             bins: objects[*number].bins,
             scattered: metadata.objects[*number].layout != Layout::Positional,
+            mapping_bytes: None,
         })
         .collect();
+    mapping::settle(&mut replayed, &P::objects(&target));
     Ok(Replay {
         notes: notes(profile, &replayed, &sizes, &work),
         objects: replayed,

@@ -30,6 +30,8 @@ const RECORD_WORDS: usize = 8;
 const ELEMENT: usize = 0;
 const FOUND: usize = 1;
 const ELEMENT_WORDS: usize = 8;
+/// What the original asks its allocator for at a time for nodes and records, large enough to be mapped by itself.
+const SLAB_BYTES: u64 = 1 << 20;
 
 const CHUNK: usize = 4096;
 const DOMAIN: u64 = 0x6274_7265;
@@ -222,10 +224,11 @@ impl Program for Btree {
                 .layout(Layout::Vertices)
                 .built()
         };
+        let slabs = Mapping::Pieces(SLAB_BYTES);
         vec![
             spec("elements", keys, ELEMENT_WORDS),
-            spec("nodes", nodes.round() as u64 + 2, NODE_WORDS),
-            spec("records", keys, RECORD_WORDS),
+            spec("nodes", nodes.round() as u64 + 2, NODE_WORDS).mapping(slabs),
+            spec("records", keys, RECORD_WORDS).mapping(slabs),
         ]
     }
 

@@ -179,7 +179,8 @@ impl Program for Liblinear {
             objects.push(vector("margins", rows));
             objects.push(vector("curvatures", rows));
             // A part for each thread, but they are added up across threads, so no thread keeps to its own.
-            objects.push(vector("sums", features * sizes.threads as u64));
+            let part = Mapping::Pieces(features * VALUE);
+            objects.push(vector("sums", features * sizes.threads as u64).mapping(part));
         } else {
             objects.push(built("columns", nodes, NODE_BYTES).swept());
             objects.push(built("column starts", features + 1, VALUE).swept());

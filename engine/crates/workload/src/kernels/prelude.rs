@@ -6,6 +6,6 @@ pub use tiertune_policy::CounterRng;
 
 pub use crate::class::AccessClass;
 pub use crate::kernel::{Check, Metric, Program};
-pub use crate::memory::{Array, Layout, Memory, ObjectId, ObjectSpec, Phase, Unit};
+pub use crate::memory::{Array, Layout, Mapping, Memory, ObjectId, ObjectSpec, Phase, Unit};
 pub use crate::parameter::{Default, Parameter, ParameterError, Values, within};
 pub use crate::shared::SharedArray;

@@ -278,6 +278,7 @@ impl Policy for NaiveHemem {
             },
             copy_gbps: 9.0,
             mode: tiertune_policy::CopyMode::WriteProtected,
+            shootdowns: 0.0,
         }
     }
 

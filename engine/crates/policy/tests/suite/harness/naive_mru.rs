@@ -126,6 +126,7 @@ impl Policy for NaiveMru {
             },
             copy_gbps: 9.0,
             mode: CopyMode::WriteProtected,
+            shootdowns: 0.0,
         }
     }
 

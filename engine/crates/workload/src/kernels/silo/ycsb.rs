@@ -139,7 +139,11 @@ impl Program for Ycsb {
         } else {
             Layout::Positional
         };
-        let spec = |name, bytes, element: usize| ObjectSpec::new(name, bytes, element as u32).layout(layout).built();
+        let spec = |name, bytes, element: usize| {
+            // Told how much memory to take, Silo reserves each core's share in one piece before it fills it.
+            let spec = ObjectSpec::new(name, bytes, element as u32).mapping(Mapping::Arena);
+            spec.layout(layout).built()
+        };
         vec![
             spec("tuples", (records + added) * row, row as usize),
             spec("leaves", leaves + more_leaves, NODE_WORDS * 8),

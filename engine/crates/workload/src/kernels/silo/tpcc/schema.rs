@@ -209,7 +209,9 @@ impl Scale {
     pub fn objects(&self) -> Vec<ObjectSpec> {
         let spec = |name, (loaded, added): (u64, u64), words: usize| {
             let bytes = words as u32 * 8;
-            ObjectSpec::new(name, (loaded + added) * u64::from(bytes), bytes).built()
+            // Told how much memory to take, Silo reserves each core's share in one piece before it fills it.
+            let spec = ObjectSpec::new(name, (loaded + added) * u64::from(bytes), bytes).mapping(Mapping::Arena);
+            spec.built()
         };
         let mut specs: Vec<ObjectSpec> = TABLES
             .iter()
