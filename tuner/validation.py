@@ -246,7 +246,7 @@ def selected(journal: Journal, cell: str, generation: int) -> Row | None:
 
 def all_selected(journal: Journal, cell: str, generation: int) -> list[Row]:
     """The search rows that go to validation: the winner, and with two objectives others of the front of
-    means, in order of the first one. None before selection is complete.
+    means, in order of the first one. Empty before selection is complete.
 
     A candidate that failed on any seed is out, as is one that breaks a constraint on average; where all are
     out, none is selected.

@@ -78,7 +78,7 @@ class ToyBackend(Backend):
         timeline = {"time_s": points, "fast_hit_ratio": [0.5] * timeline_points} if timeline_points else {}
         metrics = {"runtime_s": runtime_s, "throughput_mops": 1e4 / runtime_s, "stall_s": 0.0}
         # Batches of migration are one of the surface's knobs: the best one of it copies a lot.
-        copied = float({**DEFAULTS, **trial.config}["migration_kib"]) * 1024
+        copied = float({**DEFAULTS, **trial.config}["migration_kib"]) / 4
         chance = np.random.default_rng(derive_seed(trial.seed, canonical(trial.config), "copies"))
         metrics["migrated_bytes"] = copied * math.exp(self.noise * float(chance.standard_normal()))
         return Measurement(Status.OK, metrics, timeline, raw="toy output")
