@@ -171,3 +171,13 @@ def test_a_sweep_has_no_tuned_configuration_of_it(tuned: tuple[Path, dict[str, A
     refused = tiertune("sweep", sweep, "--results", folder / "results")
     assert refused.exit_code == 2, refused.stdout
     assert "campaign small: it has a front of two objectives" in refused.stderr
+
+
+def test_sensitivity_refuses_and_the_report_does_not_point_there(tuned: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = tuned
+    refused = tiertune("sensitivity", "small", "--results", folder / "results")
+    assert refused.exit_code == 2, refused.stdout
+    assert (
+        "it has a front of two objectives, and no one configuration that is the tuned one" in refused.stderr
+    )
+    assert not any("sensitivity" in line for line in report_of(folder).not_measured)
