@@ -39,8 +39,11 @@ PRESETS: dict[str, dict[str, int | float | bool]] = {
     "lean": {"trials": 40, "initial": 10, "random_share": 0.1, "race": True},
 }
 
-LATER = {"presets", "priors", "special_values"}
+LATER = {"presets", "priors", "special_values", "objectives"}
 """Keys of a campaign that are off unless set, and left out of what is stored then."""
+
+MOST_FRONT_SEEDS = 1_600
+"""Validation seeds with two objectives, which have up to six configurations on each: trials are numbered."""
 
 Gbps = Annotated[Number, Field(ge=0, le=10_000)]
 
@@ -100,6 +103,42 @@ class ConstraintEntry(Strict):
             yield ("metric",), f"there is no metric '{self.metric}'; did you mean '{near}'?"
         if self.at_most is None and self.at_least is None:
             yield ("metric",), f"{self.metric} has no bound; add at_most or at_least"
+
+
+class ObjectiveEntry(Strict):
+    """One of two metrics that a campaign improves at the same time."""
+
+    metric: Text = Field(description="metric of a run, as `tiertune run --json` names it")
+    direction: Literal["minimize", "maximize"] | None = Field(
+        default=None, description="which way is better; absent: as the metric is declared"
+    )
+
+    def plain(self) -> dict[str, str]:
+        """Metric and direction, also where the file leaves it to the declaration."""
+        return {"metric": self.metric, "direction": self.direction or declared_direction(self.metric)}
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """There is a metric of that name, and it is known which way it is better."""
+        from tiertune.engine import metrics
+
+        names = [metric.name for metric in metrics()]
+        if self.metric not in names:
+            near = nearest(self.metric, names)
+            yield ("metric",), f"there is no metric '{self.metric}'; did you mean '{near}'?"
+            return
+        declared = declared_direction(self.metric)
+        if not declared and self.direction is None:
+            text = "is neither better high nor low by itself; add direction: minimize or maximize"
+            yield ("metric",), f"{self.metric} {text}"
+        if declared and self.direction not in (None, declared):
+            yield ("direction",), f"{self.metric} is declared to {declared}; the valid value is {declared}"
+
+
+def declared_direction(metric: str) -> str:
+    """Which way a metric is better by its declaration; empty where that depends on who asks."""
+    from tiertune.engine import metrics
+
+    return next(found.direction for found in metrics() if found.name == metric)
 
 
 class Budget(Strict):
@@ -254,6 +293,12 @@ class Campaign(Strict):
     constraints: list[ConstraintEntry] = Field(
         default=[], max_length=20, description="bounds that a configuration must keep"
     )
+    objectives: list[ObjectiveEntry] = Field(
+        default=[],
+        min_length=2,
+        max_length=2,
+        description="two metrics to trade for each other, the workloads' own first; absent: that one alone",
+    )
     tracking: Tracking = Field(default=Tracking(), description="where people look at trials")
     workers: Integer = Field(default=1, ge=1, le=256, description="trials that run at the same time")
 
@@ -270,7 +315,9 @@ class Campaign(Strict):
     _spaces: dict[str, Space] = PrivateAttr(default_factory=dict)
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
-        """Scenarios and systems are there once."""
+        """Scenarios and systems are there once; what two objectives have no meaning for is off."""
+        if self.objectives:
+            yield from self._objectives_mistakes()
         for key, entries in (("scenarios", self.scenarios), ("systems", self.systems)):
             seen: list[BaseModel] = []
             for number, entry in enumerate(entries):
@@ -280,6 +327,23 @@ class Campaign(Strict):
                         f"is the same as {key}[{seen.index(entry)}]; leave one of the two out",
                     )
                 seen.append(entry)
+
+    def _objectives_mistakes(self) -> Iterator[tuple[Place, str]]:
+        one, other = (entry.metric for entry in self.objectives)
+        if one == other:
+            yield ("objectives", 1, "metric"), f"{one} is the first objective already; name another metric"
+        text = "cannot stand beside 'objectives': it is a rule for one objective; leave it out"
+        if self.budget.race:
+            text_race = "cannot stand beside 'objectives': races have one winner; write race: false"
+            yield ("budget", "preset" if self.budget.preset == "lean" else "race"), text_race
+        for key in ("stop", "cap", "short_runs"):
+            if getattr(self.budget, key) is not None:
+                yield ("budget", key), text
+        if self.memory != "off":
+            yield ("memory",), f"{self.memory} {text.replace('leave it out', 'write off')}"
+        if self.validation.seeds > MOST_FRONT_SEEDS:
+            most = f"the largest valid value beside 'objectives' is {MOST_FRONT_SEEDS}"
+            yield ("validation", "seeds"), f"{self.validation.seeds} is too many; {most}"
 
     def cells(self) -> list[Cell]:
         """All scenarios x systems x searches, scenarios outermost, in the order of the file."""
@@ -355,6 +419,21 @@ def load_campaign(name_or_path: str) -> Campaign:
         return list(_cross_file_mistakes(campaign))
 
     return load(Campaign, path, outside)
+
+
+def refuse_objectives(campaign: Campaign, source: str, what: str) -> None:
+    """Raises InputError where a campaign has two objectives and `what` is of one, such as "transfer is
+    of"."""
+    if text := objectives_refusal(campaign, what):
+        raise InputError(f"{source}: {text}")
+
+
+def objectives_refusal(campaign: Campaign, what: str) -> str | None:
+    """Why a campaign cannot be used where `what` is of one objective; None where it can."""
+    if not campaign.objectives:
+        return None
+    first = campaign.objectives[0].metric
+    return f"objectives: {what} one objective; leave the key out, and it is {first}"
 
 
 def fit_mistake(footprint_bytes: int, ratio: str, page_bytes: int, machine: Machine) -> str | None:
@@ -436,6 +515,7 @@ def _cross_file_mistakes(campaign: Campaign) -> Iterator[tuple[Place, str]]:
     for number, scenario in enumerate(campaign.scenarios):
         for place, text in _scenario_mistakes(campaign, scenario):
             yield ("scenarios", number, *place), text
+        yield from _objective_mistakes(campaign, scenario)
         if campaign.budget.short_runs is not None:
             try:
                 shortened(campaign.workload(scenario.workload), campaign.budget.short_runs)
@@ -454,6 +534,21 @@ def _cross_file_mistakes(campaign: Campaign) -> Iterator[tuple[Place, str]]:
                     ),
                 )
                 break
+
+
+def _objective_mistakes(campaign: Campaign, scenario: ScenarioEntry) -> Iterator[tuple[Place, str]]:
+    if not campaign.objectives:
+        return
+    try:
+        workload = campaign.workload(scenario.workload)
+    except InputError:
+        return  # said before
+    first, metric = campaign.objectives[0].plain(), workload.metric
+    if first["metric"] != metric.name:
+        text = f"{first['metric']} is not what {workload.name} is measured by; name {metric.name} first"
+        yield ("objectives", 0, "metric"), text
+    elif first["direction"] != metric.direction:
+        yield ("objectives", 0, "metric"), f"{workload.name} has {metric.name} to {metric.direction}"
 
 
 def _scenario_mistakes(campaign: Campaign, scenario: ScenarioEntry) -> Iterator[tuple[Place, str]]:

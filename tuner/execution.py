@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from tiertune.tuner.backend import Backend, BackendLost, ConfigRejected, HostUnfit, TrialTimeout
 from tiertune.tuner.events import Finished, Listener, Started
 from tiertune.tuner.journal import Journal
+from tiertune.tuner.search.objectives import Objectives
 from tiertune.tuner.trial import Config, Measurement, Objective, Status, Trial
 from tiertune.workloads.live import NoMetrics
 
@@ -26,6 +27,7 @@ class Bench:
     environment: int
     listener: Listener
     workers: int = 1
+    objectives: Objectives | None = None
 
     def start(self, trial: Trial, ask_cpu_s: float, decision: str) -> None:
         """Store the trial as running and say so."""
@@ -40,6 +42,11 @@ class Bench:
             said = measurement.metrics.get(self.objective.metric, "nothing")
             sentence = f"{self.objective.metric} must be a finite number above 0, but the run said {said}"
             measurement = replace(measurement, status=Status.NO_METRIC, error=sentence)
+        two = self.objectives
+        if cost is not None and two is not None and two.values(measurement.metrics) is None:
+            said = measurement.metrics.get(two.second.metric, "nothing")
+            sentence = f"{two.second.metric} must be a finite number of at least 0, but the run said {said}"
+            measurement, cost = replace(measurement, status=Status.NO_METRIC, error=sentence), None
         self.journal.finish(trial, measurement, cost)
         value = None if cost is None else measurement.metrics[self.objective.metric]
         self.listener(Finished(trial, measurement, value))

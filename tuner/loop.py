@@ -23,6 +23,7 @@ from tiertune.tuner.journal_claim import Claim
 from tiertune.tuner.optimiser.base import Observation, Optimiser, Proposal
 from tiertune.tuner.optimiser.presets import Presets
 from tiertune.tuner.optimiser.racing import ROUNDS, Racing
+from tiertune.tuner.optimiser.scalarised import Scalarised
 from tiertune.tuner.optimiser.warm import Remembered, WarmStart
 from tiertune.tuner.plan import CampaignPlan, PlannedCell
 from tiertune.tuner.search.constraint import broken
@@ -31,7 +32,7 @@ from tiertune.tuner.search.memory import nearest
 from tiertune.tuner.search.rules import PLAIN, SearchRules
 from tiertune.tuner.search.stopping import reason_to_stop
 from tiertune.tuner.trial import Config, Noise, Origin, Scenario, Status, Trial, derive_seed
-from tiertune.tuner.validation import FINALISTS, SELECTION_SEEDS, STAGE, Outcome, judge
+from tiertune.tuner.validation import STAGE, Outcome, judge, judgement_trials
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ def observed(rows: Sequence[Row], complete: int, bench: Bench, job: Job) -> list
     ones."""
     shared = {race_seed(job, repeat): repeat for repeat in range(ROUNDS)}
     default = next((row.metrics for row in rows if row.trial.number == 0 and row.metrics), None)
+    second = job.rules.objectives.second.metric if job.rules.objectives else None
     observations = []
     for row in rows:
         known = row.trial.number < complete
@@ -120,6 +122,7 @@ def observed(rows: Sequence[Row], complete: int, bench: Bench, job: Job) -> list
                 feasible=kept,
                 capped=capped,
                 fidelity=row.trial.fidelity,
+                second=row.metrics.get(second) if status is Status.OK and second else None,
             )
         )
     return observations
@@ -220,7 +223,8 @@ def tune(
                 outcomes = {}
                 for cell in plan.cells:
                     workers = max(plan.workers, backend.queue)
-                    bench = Bench(backend, journal, cell.objective, environment, listener, workers)
+                    two = plan.rules.objectives
+                    bench = Bench(backend, journal, cell.objective, environment, listener, workers, two)
                     outcomes[cell.key] = _cell(plan, cell, claim, bench)
             return outcomes
     finally:
@@ -258,6 +262,8 @@ def equipped(plan: CampaignPlan, cell: PlannedCell, bench: Bench) -> Optimiser:
     on with the same memory.
     """
     optimiser, rules = plan.new_optimiser(cell), plan.rules
+    if rules.objectives is not None:
+        optimiser = Scalarised(optimiser, rules.objectives)
     if rules.memory != "off":
         optimiser = WarmStart(optimiser, memory_of(plan, cell, bench), rules.memory, len(cell.presets))
     if cell.presets:
@@ -287,8 +293,7 @@ def memory_of(plan: CampaignPlan, cell: PlannedCell, bench: Bench) -> list[Remem
 def _announcement(plan: CampaignPlan, journal: Journal, claim: Claim) -> Plan:
     """How many trials there are, as far as it is known: fewer finalists than usual mean fewer selection
     trials."""
-    finalists = min(FINALISTS, plan.trials - 1)
-    each = plan.trials + (finalists + 1) * SELECTION_SEEDS + 2 * plan.validation_seeds
+    each = plan.trials + sum(judgement_trials(plan.trials, plan.validation_seeds, plan.rules.objectives))
     first = claim.generation * STAGE
     rows = [row for row in journal.rows() if row.trial.purpose == "search" or row.trial.number >= first]
     done = sum(row.status.finished for row in rows)

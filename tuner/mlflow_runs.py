@@ -76,6 +76,11 @@ class MlflowRuns:
                 last = found.winner_rows[-1].finished_at or self._claim.created_at
                 numbers = {"speedup": found.effect.ratio, "low": found.effect.low, "high": found.effect.high}
                 values += [(f"{prefix}validated_{name}", value, last, 0) for name, value in numbers.items()]
+            for step, point in enumerate(found.front.points if found.front else ()):
+                assert found.front is not None
+                last = max(row.finished_at or "" for row in found.default_rows)
+                for objective, share in zip(found.front.objectives, (point.first, point.second), strict=True):
+                    values.append((f"{prefix}front/{objective.metric}", share.mean, last, step))
         told = [text for name, text in tags.items() if name.endswith("verdict")]
         tags["mlflow.note.content"] = "\n\n".join([*told, WHERE.format(name=self._claim.name)])
         self._client.log_batch(self.parent, metrics=metrics_of(values), tags=tags_of(tags))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tiertune.spaces.definition import contender_name
 from tiertune.tuner.optimiser.presets import Published
 from tiertune.tuner.search.constraint import Constraint
+from tiertune.tuner.search.objectives import objectives_of
 from tiertune.tuner.search.rules import PLAIN, SearchRules
 from tiertune.tuner.search.stopping import StopRule
 from tiertune.tuner.trial import Config, Objective, Scenario, derive_seed, plain_config
@@ -147,6 +148,8 @@ def _decisive(campaign: Campaign) -> dict[str, Any]:
         found["memory"] = campaign.memory
     if campaign.constraints:
         found["constraints"] = [asdict(rule) for rule in _constraints(campaign)]
+    if campaign.objectives:
+        found["objectives"] = [entry.plain() for entry in campaign.objectives]
     return found
 
 
@@ -159,6 +162,7 @@ def _rules(campaign: Campaign) -> SearchRules:
         short_runs=campaign.budget.short_runs,
         memory=campaign.memory,
         constraints=_constraints(campaign),
+        objectives=objectives_of(_decisive(campaign)),
     )
 
 

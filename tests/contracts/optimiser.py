@@ -40,7 +40,8 @@ def campaign(optimiser: Optimiser, trials: int = TRIALS, fate: Fate = always_ok)
 
 def observation(number: int, proposal: Proposal, status: Status = Status.OK) -> Observation:
     cost = math.log(surfaces.smooth(proposal.config)) if status is Status.OK else None
-    return Observation(number, proposal.config, status, cost)
+    second = float(proposal.config["migration_kib"]) if status is Status.OK else None
+    return Observation(number, proposal.config, status, cost, second=second)
 
 
 @cache

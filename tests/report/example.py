@@ -9,6 +9,10 @@ from tiertune.tuner.report.document import (
     Cell,
     Effect,
     Fact,
+    FrontPart,
+    FrontPoint,
+    FrontShare,
+    FrontTrial,
     KnobChange,
     Metric,
     MetricChange,
@@ -127,6 +131,44 @@ def example_cell(seed: int = 1, trials: int = 100, improved: bool = True) -> Cel
     )
 
 
+def example_front() -> FrontPart:
+    """Three on the front, the default among those that are not; a search around them."""
+
+    def share(ratio: float, default: float, noise: float) -> FrontShare:
+        return FrontShare(mean=ratio * default, ratio=ratio, low=ratio - noise, high=ratio + noise)
+
+    rows = [
+        ("1", 87, True, "", 0.71, 2.4),
+        ("2", 45, True, "", 0.84, 1.3),
+        ("", 52, False, "beaten by configuration 2", 0.86, 1.5),
+        ("3", 61, True, "", 0.99, 0.6),
+        ("default", None, False, "beaten by configuration 3", 1.0, 1.0),
+    ]
+    return FrontPart(
+        first=RUNTIME,
+        second=BYTES.model_copy(update={"direction": "minimize"}),
+        seeds=10,
+        confidence=0.95,
+        points=[
+            FrontPoint(
+                label=label,
+                trial=trial,
+                on_front=on_front,
+                reason=reason,
+                first=share(runtime, 61.1, 0.01),
+                second=share(copied, 12.5e9, 0.08),
+                config={"sampling_period": 1021 + 10 * place, "read_hot_threshold": 1},
+            )
+            for place, (label, trial, on_front, reason, runtime, copied) in enumerate(rows)
+        ],
+        failed=["trial 33 failed in 2 of 10 validation runs"],
+        search=[
+            FrontTrial(number=n, first=61.1 * (0.7 + 0.01 * n), second=12.5e9 * (2.5 - 0.02 * n))
+            for n in range(100)
+        ],
+    )
+
+
 def example_timeline(role: str, runtime_s: float, hits: float) -> Timeline:
     """200 points that settle at `hits`."""
     times = [runtime_s * (step + 1) / 200 for step in range(200)]
@@ -147,9 +189,11 @@ def example_timeline(role: str, runtime_s: float, hits: float) -> Timeline:
     )
 
 
-def example_report(cells: int = 1) -> Report:
-    """A report of `cells` cells; the second one found nothing."""
+def example_report(cells: int = 1, *, front: bool = False) -> Report:
+    """A report of `cells` cells; the second one found nothing. With `front`, the first has two objectives."""
     made = [example_cell(seed=index + 1, improved=index == 0) for index in range(cells)]
+    if front:
+        made[0] = made[0].model_copy(update={"front": example_front()})
     return Report(
         campaign="example",
         description="Made-up numbers for looking at the report.",

@@ -58,9 +58,12 @@ class Page(HTMLParser):
         return [value for _, attributes in self.tags if (value := attributes.get(attribute)) is not None]
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["one cell", "two cells"])
+@pytest.fixture(
+    scope="module", params=[(1, False), (2, False), (2, True)], ids=["one cell", "two cells", "a front"]
+)
 def made(request: pytest.FixtureRequest) -> tuple[Report, str]:
-    report = example_report(request.param)
+    cells, front = request.param
+    report = example_report(cells, front=front)
     return report, render_html(report)
 
 
@@ -96,7 +99,8 @@ def test_equal_reports_give_equal_bytes(made: tuple[Report, str]) -> None:
 def test_every_figure_has_words_and_its_data(made: tuple[Report, str], page: Page) -> None:
     report, text = made
     figures = re.findall(r'<figure id="([^"]+)">(.*?)</figure>', text, flags=re.DOTALL)
-    assert len(figures) == len(DRAWINGS) * len(report.cells)
+    without = sum(cell.front is None for cell in report.cells)
+    assert len(figures) == len(DRAWINGS) * len(report.cells) - without
     for name, figure in figures:
         assert re.search(r"<title [^>]*>[^<]{10,}</title>", figure), name
         assert re.search(r"<desc [^>]*>[^<]{20,}</desc>", figure), name
@@ -184,7 +188,7 @@ def test_cells_are_called_by_no_more_than_tells_them_apart() -> None:
 
 
 def test_figures_are_written_for_a_paper(tmp_path: Path) -> None:
-    report = example_report(1)
+    report = example_report(1, front=True)
 
     def drawn() -> list[Figure]:
         return [figure for some in figures_of(report).values() for figure in some]

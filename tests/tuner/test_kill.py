@@ -137,6 +137,22 @@ def test_killed_in_every_state_of_a_trial(zygote: Zygote, tmp_path: Path, state:
         assert_same_end(folder, tmp_path / "whole")
 
 
+@pytest.mark.parametrize("nth", [9, 25, 62])  # in search, selection and validation
+def test_killed_with_two_objectives(zygote: Zygote, tmp_path: Path, nth: int) -> None:
+    spec: dict[str, Any] = {"objectives": True, "optimiser": "smac", "trials": 16, "crash_share": 0.0}
+    assert zygote.run(tmp_path / "whole", **spec)
+    folder = tmp_path / "broken"
+    assert not zygote.run(folder, die_in=["mid-commit", nth], **spec)
+    resume_to_the_end(zygote, folder, finished(folder), **spec)
+    assert_same_end(folder, tmp_path / "whole")
+    with Journal(journal_of(folder), writer=False) as journal:
+        front = outcome(journal, CELL, RUNTIME, 0).front
+        counts = [len(journal.rows(CELL, kind)) for kind in ("search", "selection", "validation")]
+    assert counts[0] < 25 <= counts[0] + counts[1] < 62 <= sum(counts)
+    assert front is not None
+    assert len(front.points) >= 3
+
+
 def test_a_killed_trial_is_a_row_and_is_run_again_as_it_was(zygote: Zygote, tmp_path: Path) -> None:
     assert not zygote.run(tmp_path, die_in=["mid-run", 4], workers=1)
     with Journal(journal_of(tmp_path)) as journal:

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.bench.search import summary
-from tests.bench.search.cells import cells
+from tests.bench.search import cheap, fronts, summary
+from tests.bench.search.cells import HERE, cells
 from tests.bench.search.optimum import near_optima
 from tests.bench.search.race import Race
 from tests.bench.search.summary import curves, interval, trials_to_reach
 from tests.bench.search.variants import VARIANTS
 from tiertune.spaces.configspace import to_configspace
+from tiertune.workloads.definition import load_workload
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -77,3 +78,21 @@ def test_the_page_says_of_every_way_of_searching_what_it_is() -> None:
         assert re.search(rf"(\*\*{name}\*\*|memory: {name})", page), name
     for name in re.findall(r"\(search/([^)]+)\)", page):
         assert (ROOT / "docs" / "search" / name).is_file()
+
+
+def test_the_area_of_a_front_is_that_of_its_steps() -> None:
+    x, y = fronts.CORNER
+    assert fronts.area([(x, y), (x + 1.0, y - 1.0), (math.inf, math.inf)]) == 0.0
+    steps = [(x - 3.0, y - 1.0), (x - 2.0, y - 1.0), (x - 1.0, y - 3.0)]
+    assert fronts.area(steps) == pytest.approx(3.0 * 1.0 + 1.0 * 2.0)
+    assert fronts.placed((200.0, 0.0), (100.0, 1e9)) == pytest.approx((math.log(2.0), math.log(0.01)))
+
+
+def test_a_smaller_footprint_is_a_share_of_every_object_in_whole_pages() -> None:
+    moving = load_workload(str(HERE / "workloads" / "moving.yaml"))
+    small = cheap.of_streams(moving, 0.25).sim.streams
+    assert small is not None
+    assert [one.bytes for one in small.objects] == [2**28]
+    recorded = cheap.of_recorded(load_workload("gups"), 0.25).sim.carry
+    assert (recorded.table_bytes, recorded.hot_bytes) == (2**34, 2**31)
+    assert cheap.of_recorded(load_workload("bc-kron"), 0.25).sim.carry.scale == 27

@@ -17,6 +17,8 @@ from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.optimiser.base import Optimiser, Settings
 from tiertune.tuner.optimiser.registry import optimiser_class
 from tiertune.tuner.plan import CampaignPlan, PlannedCell
+from tiertune.tuner.search.objectives import Objectives
+from tiertune.tuner.search.rules import SearchRules
 from tiertune.tuner.trial import (
     Config,
     Measurement,
@@ -31,6 +33,7 @@ from tiertune.tuner.trial import (
 
 SCENARIO = Scenario(workload="toy", machine="toy-machine", ratio="1:8", threads=4)
 RUNTIME = Objective("runtime_s", "minimize")
+OBJECTIVES = Objectives(RUNTIME, Objective("migrated_bytes", "minimize"))
 DEFAULTS = plain_config(surfaces.space().get_default_configuration())
 
 
@@ -74,6 +77,10 @@ class ToyBackend(Backend):
         points = [runtime_s * i / max(1, timeline_points - 1) for i in range(timeline_points)]
         timeline = {"time_s": points, "fast_hit_ratio": [0.5] * timeline_points} if timeline_points else {}
         metrics = {"runtime_s": runtime_s, "throughput_mops": 1e4 / runtime_s, "stall_s": 0.0}
+        # Batches of migration are one of the surface's knobs: the best one of it copies a lot.
+        copied = float({**DEFAULTS, **trial.config}["migration_kib"]) / 4
+        chance = np.random.default_rng(derive_seed(trial.seed, canonical(trial.config), "copies"))
+        metrics["migrated_bytes"] = copied * math.exp(self.noise * float(chance.standard_normal()))
         return Measurement(Status.OK, metrics, timeline, raw="toy output")
 
 
@@ -88,10 +95,13 @@ class ToyPlan(CampaignPlan):
 
 
 def toy_plan(**changes: Any) -> ToyPlan:
-    """A small campaign of random search; `changes` are fields of CampaignPlan, or `systems` for more
-    cells."""
+    """A small campaign of random search; `changes` are fields of CampaignPlan, `systems` for more cells, or
+    `objectives` for two of them."""
     systems = changes.pop("systems", ("toy-system",))
     default = changes.pop("default", DEFAULTS)
+    two = OBJECTIVES if changes.pop("objectives", False) else None
+    if two is not None:
+        changes["rules"] = SearchRules(objectives=two)
     cells = [
         PlannedCell(f"{SCENARIO.key}/{s}", SCENARIO, s, RUNTIME, cast(Any, None), default) for s in systems
     ]
@@ -110,7 +120,8 @@ def toy_plan(**changes: Any) -> ToyPlan:
     numbers = ("seed", "initial", "random_share", "optimiser")
     budget = {"trials": fields["trials"]}
     validation = {"seeds": fields["validation_seeds"]}
-    decisive = {**{n: fields[n] for n in numbers}, "budget": budget, "validation": validation}
+    entries = {} if two is None else {"objectives": [dict(vars(one)) for one in two]}
+    decisive = {**entries, **{n: fields[n] for n in numbers}, "budget": budget, "validation": validation}
     return ToyPlan(**fields, document={"campaign": decisive})
 
 

@@ -69,11 +69,11 @@ def die_in(state: str, nth: int) -> None:
 
 
 def run(folder: Path, spec: dict[str, Any]) -> None:
-    """One campaign, or what is left of it. `spec`: plan fields, `run_s`, `die_in`."""
+    """One campaign, or what is left of it. `spec`: plan fields, `run_s`, `crash_share`, `die_in`."""
     if "die_in" in spec:
         state, nth = cast(tuple[str, int], spec.pop("die_in"))
         die_in(state, nth)
-    backend = ToyBackend(run_s=spec.pop("run_s", 0.0), crash_share=0.1)
+    backend = ToyBackend(run_s=spec.pop("run_s", 0.0), crash_share=spec.pop("crash_share", 0.1))
     tune(toy_plan(**spec), folder, backend)
 
 

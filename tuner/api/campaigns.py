@@ -230,15 +230,24 @@ def tuned_here(source: str, results: Path, progress: Callable[[Progress], None] 
 
 def tuned(source: str, results: Path, run: Callable[[Campaign, CampaignPlan], None]) -> str:
     """The name of a campaign whose journal is complete: made so with `run` where it was not."""
-    from tiertune.tuner.campaign import load_campaign
     from tiertune.tuner.plan import plan_of
 
-    stored = results / source / "campaign.yaml"
-    campaign = load_campaign(str(stored) if stored.is_file() else source)
+    campaign = campaign_to_build_on(source, results)
     plan = plan_of(campaign)
     if not is_complete(results / plan.name, plan.document):
         run(campaign, plan)
     return plan.name
+
+
+def campaign_to_build_on(source: str, results: Path) -> Campaign:
+    """The campaign that was run under the name `source`, or of that name or file; raises InputError where it
+    has no one tuned configuration."""
+    from tiertune.tuner.campaign import load_campaign, refuse_objectives
+
+    stored = results / source / "campaign.yaml"
+    campaign = load_campaign(str(stored) if stored.is_file() else source)
+    refuse_objectives(campaign, source, "what is built on a tuned configuration is of")
+    return campaign
 
 
 @contextmanager

@@ -139,12 +139,14 @@ def analysed(campaign: Campaign, plan: CampaignPlan, results: Path) -> tuple[Com
 def check_comparison(campaign: Campaign, source: str) -> None:
     """Raises InputError where a campaign is no comparison."""
     from tiertune.files import InputError
+    from tiertune.tuner.campaign import refuse_objectives
 
     if campaign.searches < LEAST_SEARCHES:
         raise InputError(
             f"{source}: searches: {campaign.searches} cannot tell a lucky search from a better system;"
             f" the smallest valid value for a comparison is {LEAST_SEARCHES}"
         )
+    refuse_objectives(campaign, source, "a comparison ranks systems by")
     if campaign.memory != "off":
         raise InputError(
             f"{source}: memory: {campaign.memory} favours systems that were tuned before; the valid value for"

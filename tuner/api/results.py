@@ -106,16 +106,40 @@ class Results:
         )
 
     @property
+    def front(self) -> pd.DataFrame:
+        """A row for each configuration that was validated for two objectives, the default among them: means,
+        ratios to the default's with their intervals, and whether it is on the front; a column ``knob.NAME``
+        for each knob that acts. Empty where there is one objective."""
+        import pandas as pd
+
+        rows = []
+        for cell in self.report.cells:
+            if cell.front is None:
+                continue
+            for point in cell.front.points:
+                told: dict[str, Any] = {"cell": cell.id, "configuration": point.label, "trial": point.trial}
+                told |= {"on_front": point.on_front, "reason": point.reason}
+                for metric, share in ((cell.front.first, point.first), (cell.front.second, point.second)):
+                    told[metric.name] = share.mean
+                    told |= {f"{metric.name}_{end}": getattr(share, end) for end in ("ratio", "low", "high")}
+                rows.append(told | {f"knob.{name}": value for name, value in point.config.items()})
+        return pd.DataFrame(rows)
+
+    @property
     def best(self) -> dict[str, Value]:
         """What to run, of the only cell; see `best_of` where there are several."""
         return self.best_of(self._only().id)
 
     def best_of(self, cell: str) -> dict[str, Value]:
         """Every knob of a cell's winner where it was validated as better than the default, else of the
-        default. Knobs of a winner that is not better are in `knobs`."""
+        default. Knobs of a winner that is not better are in `knobs`. Raises `InputError` where two
+        objectives leave several to choose from."""
         from tiertune.adapters.registry import adapter_for
+        from tiertune.files import InputError
 
         found = self._cell(cell)
+        if found.front is not None and found.outcome == "improved":
+            raise InputError(f"{cell} has two objectives and so no one best; choose a row of `front`")
         if found.outcome == "improved":
             return {knob.name: knob.tuned for knob in found.knobs}
         if found.knobs:

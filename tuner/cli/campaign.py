@@ -325,23 +325,29 @@ def _conclude(campaign: Campaign, plan: CampaignPlan, results: Path, as_json: bo
     if as_json:
         document = made.model_dump(mode="json", include={"campaign", "verdict", "complete"})
         keep = {"id", "system", "workload", "machine", "ratio", "verdict", "outcome", "effect", "statuses"}
+        keep.add("front")
         document["cells"] = [
             {
                 **cell.model_dump(mode="json", include=keep),
-                "config": {knob.name: knob.tuned for knob in cell.knobs},
+                **({} if cell.front else {"config": {knob.name: knob.tuned for knob in cell.knobs}}),
             }
             for cell in made.cells
         ]
+        for one in document["cells"]:
+            if "front" in one:
+                del one["front"]["search"]
         _print_json({**document, "files": [str(path) for path in paths]})
         return
     print_verdict(made)
     out = console()
     out.print(f"report   {paths[0]}", markup=False, soft_wrap=True)
     out.print(f"data     {paths[1]}", markup=False, soft_wrap=True)
-    configs = paths[2:]
+    configs = [path for path in paths[2:] if path.suffix == ".yaml"]
     if configs:
         place = configs[0] if len(configs) == 1 else configs[0].parent
         out.print(f"config   {place}", markup=False, soft_wrap=True)
+    for table in (path for path in paths if path.suffix == ".csv"):
+        out.print(f"front    {table}", markup=False, soft_wrap=True)
     where = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
     out.print(f"browser  tiertune ui{where}", markup=False, soft_wrap=True)
 

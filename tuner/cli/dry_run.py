@@ -13,11 +13,10 @@ if TYPE_CHECKING:
 
 def describe(campaign: Campaign, plan: CampaignPlan, results: Path) -> dict[str, Any]:
     """Cells, trials, seeds, files and the time it may take, as plain data."""
-    from tiertune.tuner.validation import FINALISTS, SELECTION_SEEDS
+    from tiertune.tuner.validation import SELECTION_SEEDS, judgement_trials
 
-    finalists = min(FINALISTS, plan.trials - 1)
-    selection = (finalists + 1) * SELECTION_SEEDS
-    validation = 2 * plan.validation_seeds
+    two = plan.rules.objectives
+    selection, validation = judgement_trials(plan.trials, plan.validation_seeds, two)
     each = plan.trials + selection + validation
     folder = results / plan.name
     files = ["campaign.yaml", "journal.sqlite", "report.html", "report.json"]
@@ -33,6 +32,7 @@ def describe(campaign: Campaign, plan: CampaignPlan, results: Path) -> dict[str,
                 "system": cell.system,
                 "metric": cell.objective.metric,
                 "direction": cell.objective.direction,
+                **({"second_metric": two.second.metric} if two else {}),
                 "knobs": [axis.name for axis in cell.space.axes()],
             }
             for cell in plan.cells
@@ -88,7 +88,9 @@ def print_plan(described: dict[str, Any]) -> None:
     counts = described["trials_per_cell"]
     line(f"campaign {described['campaign']}, seed {described['seed']}, optimiser {described['optimiser']}")
     for cell in described["cells"]:
-        line(f"  {cell['id']}: {cell['direction']} {cell['metric']} over {len(cell['knobs'])} knobs")
+        second = f" against {cell['second_metric']}" if "second_metric" in cell else ""
+        wanted = f"{cell['direction']} {cell['metric']}{second}"
+        line(f"  {cell['id']}: {wanted} over {len(cell['knobs'])} knobs")
     line(
         f"each cell: {counts['search']} search trials ({counts['of_which_initial']} initial),"
         f" {counts['selection']} to select on {described['selection_seeds']} seeds,"

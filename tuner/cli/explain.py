@@ -118,13 +118,11 @@ def _measure(
 
 def _print_plan(source: str, results: Path, as_json: bool) -> None:
     """`--dry-run`: the cells, and whether the campaign would run first."""
-    from tiertune.tuner.api.campaigns import is_complete
-    from tiertune.tuner.campaign import load_campaign
+    from tiertune.tuner.api.campaigns import campaign_to_build_on, is_complete
     from tiertune.tuner.cli.output import print_json, print_table
     from tiertune.tuner.plan import plan_of
 
-    stored = results / source / "campaign.yaml"
-    plan = plan_of(load_campaign(str(stored) if stored.is_file() else source))
+    plan = plan_of(campaign_to_build_on(source, results))
     state = "tuned" if is_complete(results / plan.name, plan.document) else "to be tuned"
     cells = [cell for cell in plan.cells if cell.search == 0]
     names = ("number", "cell", "knobs", "state")

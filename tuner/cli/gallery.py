@@ -110,15 +110,13 @@ def _gather(
 
 def _print_plan(campaigns: Sequence[str], results: Path, as_json: bool) -> None:
     """`--dry-run`: what would be gathered, and which campaigns would run first."""
-    from tiertune.tuner.api.campaigns import is_complete
-    from tiertune.tuner.campaign import load_campaign
+    from tiertune.tuner.api.campaigns import campaign_to_build_on, is_complete
     from tiertune.tuner.cli.output import console, print_json, print_table
     from tiertune.tuner.plan import plan_of
 
     states: list[tuple[str, str, str]] = []
     for source in campaigns:
-        stored = results / source / "campaign.yaml"
-        plan = plan_of(load_campaign(str(stored) if stored.is_file() else source))
+        plan = plan_of(campaign_to_build_on(source, results))
         contexts = sum(cell.search == 0 for cell in plan.cells)
         state = "tuned" if is_complete(results / plan.name, plan.document) else "to be tuned"
         states.append((plan.name, str(contexts), state))

@@ -84,7 +84,9 @@ def live_plan(campaign: Campaign, plan: CampaignPlan, places: Places) -> Campaig
     Raises InputError where there is no such cell, or a kernel is to change a constant of its code.
     """
     from tiertune.files import InputError
+    from tiertune.tuner.campaign import refuse_objectives
 
+    refuse_objectives(campaign, places.live or "live trials", "hosts are measured by")
     live = [cell.key for cell in plan.cells if campaign.workload(cell.scenario.workload).host is not None]
     if not live:
         names = ", ".join(sorted({entry.workload for entry in campaign.scenarios}))

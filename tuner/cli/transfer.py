@@ -114,16 +114,14 @@ def _measure(
 
 def _print_plan(campaigns: Sequence[str], results: Path, as_json: bool) -> None:
     """`--dry-run`: which contexts there are, and which campaigns would run first."""
-    from tiertune.tuner.api.campaigns import is_complete
-    from tiertune.tuner.campaign import load_campaign
+    from tiertune.tuner.api.campaigns import campaign_to_build_on, is_complete
     from tiertune.tuner.cli.output import console, print_json, print_table
     from tiertune.tuner.plan import plan_of
 
     rows: list[tuple[str, ...]] = []
     states: dict[str, str] = {}
     for source in campaigns:
-        stored = results / source / "campaign.yaml"
-        plan = plan_of(load_campaign(str(stored) if stored.is_file() else source))
+        plan = plan_of(campaign_to_build_on(source, results))
         states[plan.name] = "tuned" if is_complete(results / plan.name, plan.document) else "to be tuned"
         rows += [(str(len(rows) + 1), cell.key, plan.name, states[plan.name]) for cell in plan.cells]
     if as_json:

@@ -13,9 +13,10 @@ from tiertune.tuner.explorer.folder import JOURNAL
 from tiertune.tuner.explorer.running import is_running
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_claim import Claim
+from tiertune.tuner.search.objectives import objectives_of
 from tiertune.tuner.statistics import Effect
 from tiertune.tuner.trial import Objective, Status
-from tiertune.tuner.validation import FINALISTS, SELECTION_SEEDS, STAGE, outcome, selection_ended
+from tiertune.tuner.validation import STAGE, all_selected, judgement_trials, outcome, selection_ended
 
 State = Literal["running", "complete", "stopped", "unreadable"]
 
@@ -101,10 +102,11 @@ def cell_state(journal: Journal, claim: Claim, key: str, number: int) -> CellSta
     judged = outcome(journal, key, objective, claim.generation)
     selecting = [row for row in rows if row.trial.purpose == "selection"]
     ended = searched and selection_ended(journal, key, claim.generation)
-    judgement = SELECTION_SEEDS * (min(FINALISTS, budget - 1) + 1)
-    validation = 2 * int(settings["validation"]["seeds"])
+    seeds = int(settings["validation"]["seeds"])
+    judgement, validation = judgement_trials(budget, seeds, objectives_of(settings))
     if ended:
         judgement = len(selecting)
+        validation = (1 + len(all_selected(journal, key, claim.generation))) * seeds
         validation = 0 if judged.winner is None else validation
     complete = ended and (judged.complete or judged.winner is None)
     scenario = search[0].trial.scenario if search else None

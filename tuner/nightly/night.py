@@ -193,12 +193,11 @@ class Night:
 
     def _progress(self, plan: CampaignPlan) -> tuple[int, int]:
         """Trials that ended, and how many a round takes at most."""
-        from tiertune.tuner.validation import FINALISTS, SELECTION_SEEDS
+        from tiertune.tuner.validation import judgement_trials
 
         with Journal(self._results / plan.name / "journal.sqlite", writer=False) as journal:
             done = sum(row.status.finished for row in journal.rows())
-        finalists = min(FINALISTS, plan.trials - 1)
-        each = plan.trials + (finalists + 1) * SELECTION_SEEDS + 2 * plan.validation_seeds
+        each = plan.trials + sum(judgement_trials(plan.trials, plan.validation_seeds, plan.rules.objectives))
         return done, each * len(plan.cells)
 
     # --- time and budgets

@@ -14,7 +14,7 @@ from tiertune.document import Path as Place
 from tiertune.fields import Flag, Integer, Name, Number, Text
 from tiertune.files import InputError, Strict, find, load
 from tiertune.mistakes import sentence
-from tiertune.tuner.campaign import Campaign, Tracking, load_campaign
+from tiertune.tuner.campaign import Campaign, Tracking, load_campaign, objectives_refusal
 from tiertune.tuner.nightly.schedule import Span, parse_clock
 
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -249,6 +249,8 @@ def _campaign_mistakes(suite: Suite) -> Iterator[tuple[Place, str]]:
         except InputError as error:
             yield place, "; ".join(error.sentences)
             continue
+        if refused := objectives_refusal(campaign, "nights follow"):
+            yield place, f"{entry.campaign}: {refused}"
         first = called.setdefault(campaign.name, number)
         if first != number:
             text = f"'{entry.campaign}' is called {campaign.name} like campaigns[{first}]; rename one"

@@ -35,7 +35,8 @@ class Observation:
     timeout, `bound` is the least the cost would have been. A status of running means in flight: proposed,
     nothing known yet. `repeat` is the number of the shared seed where the trial raced on one. A trial that
     worked but broke a constraint of its campaign is not `feasible`; a timeout that was `capped` was given up
-    on purpose, because it was slower than the best.
+    on purpose, because it was slower than the best. `second` is the metric of a second objective in its own
+    unit, where the campaign has one.
     """
 
     number: int
@@ -47,6 +48,7 @@ class Observation:
     feasible: bool = True
     capped: bool = False
     fidelity: float = 1.0
+    second: float | None = None
 
 
 @dataclass(frozen=True)

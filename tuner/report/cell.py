@@ -24,7 +24,9 @@ from tiertune.tuner.report.document import (
     ValidationPair,
     Value,
 )
+from tiertune.tuner.report.front import front_part
 from tiertune.tuner.report.hosts import host_part
+from tiertune.tuner.report.metrics import metric_of
 from tiertune.tuner.trial import Objective, Scenario
 from tiertune.tuner.validation import Outcome, outcome
 
@@ -76,20 +78,8 @@ def build_cell(
         timelines=timelines(journal, judged),
         workload_notes=list(notes),
         hosts=host_part(everything, judged, objective, live),
+        front=front_part(judged, search, system),
     )
-
-
-def metric_of(objective: Objective) -> Metric:
-    """The declared metric that a campaign improves, with the campaign's direction."""
-    for declared in engine.metrics():
-        if declared.name == objective.metric:
-            return Metric(
-                name=declared.name,
-                unit=declared.unit,
-                direction=objective.direction,
-                meaning=declared.meaning,
-            )
-    return Metric(name=objective.metric, unit="", direction=objective.direction, meaning="")
 
 
 def statuses(rows: Iterable[Row]) -> dict[str, int]:

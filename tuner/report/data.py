@@ -12,6 +12,7 @@ from tiertune.tuner.journal_claim import Claim, codes_of
 from tiertune.tuner.report.cell import build_cell
 from tiertune.tuner.report.document import Cell, Fact, Report
 from tiertune.tuner.search.notes import search_notes
+from tiertune.tuner.search.objectives import objectives_of
 from tiertune.tuner.trial import Objective, Scenario, Status
 from tiertune.tuner.validation import outcome, selection_ended
 
@@ -50,6 +51,8 @@ def build_report(journal: Journal) -> Report:
     complete = len(cells) == len(claim.document["cells"]) and all(
         _is_complete(journal, claim, cell) for cell in cells
     )
+    # What `sensitivity` measures is the one tuned configuration against the default.
+    robustness = [] if objectives_of(claim.document["campaign"]) else [ROBUSTNESS]
     return Report(
         campaign=claim.name,
         description=_description(cells, len(live)),
@@ -58,7 +61,7 @@ def build_report(journal: Journal) -> Report:
         cells=cells,
         environment=facts(list(environments.values()), claim),
         robustness=[],
-        not_measured=[*(MEASURED_ON_HOSTS if live else NOT_MEASURED), *OTHERS, ROBUSTNESS],
+        not_measured=[*(MEASURED_ON_HOSTS if live else NOT_MEASURED), *OTHERS, *robustness],
         reproduce=reproduction(claim, list(environments.values())),
     )
 

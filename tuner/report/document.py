@@ -135,6 +135,61 @@ class HostPart(Part):
     note: str
 
 
+class FrontShare(Part):
+    """Mean of one objective over the validation seeds; `ratio` to the default's with its interval, None
+    where that is 0."""
+
+    mean: float
+    ratio: float | None
+    low: float | None
+    high: float | None
+
+
+class FrontPoint(Part):
+    """A configuration that was validated for two objectives. `label` is its number on the front, `default`,
+    or empty where it is not on it; `reason` says why not. `config` holds the knobs that act."""
+
+    label: str
+    trial: int | None
+    on_front: bool
+    reason: str
+    first: FrontShare
+    second: FrontShare
+    config: dict[str, Value]
+
+
+class FrontTrial(Part):
+    """A search trial in both objectives."""
+
+    number: int
+    first: float
+    second: float
+
+
+class FrontPart(Part):
+    """Two objectives: the points, by the first of them, on as many `seeds`; and who failed meanwhile."""
+
+    first: Metric
+    second: Metric
+    seeds: int
+    confidence: float
+    points: list[FrontPoint]
+    failed: list[str]
+    search: list[FrontTrial]
+
+    @property
+    def found(self) -> list[FrontPoint]:
+        """The configurations on the front, without the default."""
+        return [point for point in self.points if point.on_front and point.trial is not None]
+
+    def name_of(self, trial: int | None) -> str:
+        """What the configuration of a search trial is called on the page."""
+        for point in self.points:
+            if point.trial == trial and point.label:
+                return f"configuration {point.label}"
+        return f"trial {trial}"
+
+
 class Cell(Part):
     """One scenario with one system: its search, its winner, its validation."""
 
@@ -160,13 +215,16 @@ class Cell(Part):
     timelines: list[Timeline]
     workload_notes: list[str]
     hosts: HostPart | None = None
+    front: FrontPart | None = None
 
     @model_serializer(mode="wrap")
-    def _without_hosts(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Reports of trials that ran where the campaign did say nothing of hosts."""
+    def _without_what_is_not(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Reports of trials that ran where the campaign did say nothing of hosts, and those of one objective
+        nothing of a front."""
         document: dict[str, Any] = dump(self)
-        if self.hosts is None:
-            document.pop("hosts", None)
+        for name in ("hosts", "front"):
+            if document.get(name) is None:
+                document.pop(name, None)
         return document
 
 

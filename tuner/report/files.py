@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.report.data import build_report
 from tiertune.tuner.report.document import Report
+from tiertune.tuner.report.front import front_rows
+from tiertune.tuner.report.plain import csv_text
 from tiertune.tuner.report.robustness import read_robustness, with_robustness
 from tiertune.tuner.report.text import render_json
+
+FRONT = "front.csv"
+"""What was validated for two objectives, beside the report."""
 
 TUNED = "tuned"
 """The folder of tuned configs in a campaign's folder."""
@@ -17,7 +23,7 @@ TUNED = "tuned"
 
 def write_report(folder: Path) -> tuple[Report, list[Path]]:
     """Reads `folder/journal.sqlite` (also while a campaign writes it) and writes beside it what it says:
-    page, data, and a config for each cell that got better."""
+    page, data, a config for each cell that got better, and the fronts of two objectives as a table."""
     from tiertune.tuner.report.html import render_html
 
     with Journal(folder / "journal.sqlite", writer=False) as journal:
@@ -25,7 +31,22 @@ def write_report(folder: Path) -> tuple[Report, list[Path]]:
     texts = {folder / "report.html": render_html(report), folder / "report.json": render_json(report)}
     for path, text in texts.items():
         write_whole(path, text)
-    return report, [*texts, *write_configs(folder, report)]
+    paths = [*texts, *write_configs(folder, report)]
+    if fronts := {cell.id: front_rows(cell) for cell in report.cells if cell.front is not None}:
+        write_whole(folder / FRONT, csv_text(_together(fronts)))
+        paths.append(folder / FRONT)
+    return report, paths
+
+
+def _together(tables: Mapping[str, list[list[object]]]) -> list[list[object]]:
+    """Tables of several cells as one, with a column for each head of any."""
+    heads = list(dict.fromkeys(head for table in tables.values() for head in table[0]))
+    rows: list[list[object]] = [["cell", *heads]]
+    for cell, (head, *lines) in tables.items():
+        for line in lines:
+            named = dict(zip(head, line, strict=True))
+            rows.append([cell, *(named.get(name) for name in heads)])
+    return rows
 
 
 def write_configs(folder: Path, report: Report) -> list[Path]:

@@ -13,7 +13,9 @@ from tiertune.tuner.report.environment import Figure, report_environment
 from tiertune.tuner.report.figures.comparison import comparison, metric_words
 from tiertune.tuner.report.figures.convergence import convergence
 from tiertune.tuner.report.figures.cost import cost
+from tiertune.tuner.report.figures.front import front, outside
 from tiertune.tuner.report.figures.timeline import timeline
+from tiertune.tuner.report.front import front_rows
 from tiertune.tuner.report.plain import csv_text
 
 
@@ -167,7 +169,19 @@ def _cost_caption(cell: Cell) -> str:
     )
 
 
+def _front_caption(cell: Cell) -> str:
+    assert cell.front is not None
+    out = outside(cell.front)
+    left_out = f" {out} search trials lie outside." if out else ""
+    return (
+        f"Numbered points are on the front: means over {cell.front.seeds} seeds that the search never saw,"
+        f" with the {cell.front.confidence:.0%} intervals of their ratios to the default. Small circles are"
+        f" single runs of the search.{left_out}"
+    )
+
+
 DRAWINGS = (
+    Drawing("front", "One objective against the other", front, _front_caption, front_rows),
     Drawing("comparison", "Default against tuned", comparison, _comparison_caption, _comparison_rows),
     Drawing("convergence", "The search", convergence, _convergence_caption, _search_rows),
     Drawing("timeline", "Memory over simulated time", timeline, _timeline_caption, _timeline_rows),

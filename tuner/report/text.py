@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiertune.tuner.report import numbers
-from tiertune.tuner.report.document import Cell, HostPart, Report, Robustness
+from tiertune.tuner.report.document import Cell, FrontPart, HostPart, Report, Robustness
 
 
 def render_json(report: Report) -> str:
@@ -46,6 +46,22 @@ def _hosts(part: HostPart) -> list[str]:
     return [*lines, ""]
 
 
+def _front(front: FrontPart) -> list[str]:
+    """The table of two objectives."""
+    lines = [
+        f"| configuration | {front.first.name} / default | {front.second.name} / default | on the front |",
+        "|---|---:|---:|---|",
+    ]
+    for point in front.points:
+        one, other = (
+            "-" if s.ratio is None else f"{s.ratio:.3f} ({s.low:.3f} to {s.high:.3f})"
+            for s in (point.first, point.second)
+        )
+        name = point.label or f"trial {point.trial}"
+        lines.append(f"| {name} | {one} | {other} | {'yes' if point.on_front else point.reason} |")
+    return [*lines, "", *(f"- {line}" for line in front.failed), ""]
+
+
 def _cell(cell: Cell) -> list[str]:
     lines = [
         f"## {cell.system} on {cell.workload}, {cell.machine}, {cell.ratio}, {cell.threads} threads",
@@ -64,6 +80,8 @@ def _cell(cell: Cell) -> list[str]:
             change = numbers.change(row.default, row.tuned)
             lines.append(f"| {row.metric.name} | {default} | {tuned} | {unit} | {change} |")
         lines.append("")
+    if cell.front is not None:
+        lines += _front(cell.front)
     changed = [knob for knob in cell.knobs if knob.changed]
     if changed:
         lines += ["| knob | default | tuned | unit |", "|---|---:|---:|---|"]

@@ -7,6 +7,7 @@ from tiertune.tuner.journal_claim import Claim
 from tiertune.tuner.optimiser.base import Observation
 from tiertune.tuner.search.constraint import constraints_of
 from tiertune.tuner.search.fidelity import agreement_of
+from tiertune.tuner.search.objectives import objectives_of
 
 
 def search_notes(journal: Journal, claim: Claim, cell: str) -> list[str]:
@@ -29,6 +30,10 @@ def search_notes(journal: Journal, claim: Claim, cell: str) -> list[str]:
             for r in rows
         ]
         notes.append(f"Search: {agreement_of(history)}.")
+    two = objectives_of(claim.document["campaign"])
+    if two is not None:
+        wanted = f"{two.first.metric} and {two.second.metric}"
+        notes.append(f"Search: each proposal of the model is for a mixture of {wanted}, drawn anew.")
     races = sum(row.trial.origin == "race" for row in rows)
     if races:
         notes.append(f"Search: {races} of {len(rows)} trials were repeats of contenders on shared seeds.")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tiertune.tuner.search.constraint import Constraint
+from tiertune.tuner.search.objectives import Objectives
 from tiertune.tuner.search.stopping import StopRule
 
 Memory = Literal["off", "start", "gated"]
@@ -23,6 +24,7 @@ class SearchRules:
     memory_from: str | None = None
     short_runs: float | None = None
     constraints: tuple[Constraint, ...] = ()
+    objectives: Objectives | None = None
 
 
 PLAIN = SearchRules()

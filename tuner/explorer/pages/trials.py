@@ -12,7 +12,7 @@ from tiertune.tuner.explorer.pages.cell import head, title_of
 from tiertune.tuner.explorer.trials import KNOB, axes_of, trial_rows
 from tiertune.tuner.explorer.view import View, opened, trial_number
 from tiertune.tuner.journal import Row
-from tiertune.tuner.report.cell import metric_of
+from tiertune.tuner.report.metrics import metric_of
 from tiertune.tuner.report.numbers import exact, quantity
 from tiertune.tuner.trial import Purpose
 
