@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from tiertune.tuner.backend import STOPPED, Backend, BackendLost, HostUnfit, Notify
 from tiertune.tuner.host.state import HostState, read_state
-from tiertune.tuner.live.arrangement import reservation, settings
+from tiertune.tuner.live.arrangement import cap, check_kernel, group_of, reservation, settings
 from tiertune.tuner.live.causes import cause, full_disk
 from tiertune.tuner.live.fitness import Nodes, unfitness
 from tiertune.tuner.live.launch import FOLDER, Launch, fast_bytes, launch, launch_held
@@ -31,7 +31,8 @@ class HostBackend(Backend):
 
     `workloads` has the workload of each scenario by the scenario's key. `look` says what the host is like and
     which share of its processors is in use, `find` where a program is. The systems of `by_kernel` are run by
-    this host's own kernel, with the fast node cut down to what the ratio grants.
+    this host's own kernel, with the fast node cut down to what the ratio grants; `root` is where its files
+    are.
     """
 
     name: ClassVar[str] = "host"
@@ -44,8 +45,10 @@ class HostBackend(Backend):
         look: Callable[[], tuple[HostState, float]] | None = None,
         find: Callable[[str], str] | None = None,
         by_kernel: Collection[str] = (),
+        root: Path = Path("/"),
     ) -> None:
         self._inner, self._workloads, self._nodes = inner, workloads, nodes
+        self._root = root
         self._look, self._find = look or look_here, find or program_here
         self._by_kernel = frozenset(by_kernel)
         self._alone = threading.Lock()
@@ -59,6 +62,8 @@ class HostBackend(Backend):
         """
         self._inner.prepare(scenario, notify)
         if self._is_live(scenario):
+            for system in sorted(self._by_kernel):
+                check_kernel(system, self._root)
             with self._alone:
                 self._state = self._fit(scenario)
 
@@ -115,11 +120,15 @@ class HostBackend(Backend):
         config, threads = self._inner.apply(trial), trial.scenario.threads or workload.threads
         if trial.system not in self._by_kernel:
             return launch(trial, config, part, threads, self._nodes)
+        granted, group = fast_bytes(trial, part), group_of(trial.system)
+        if group is not None:
+            found = [*settings(trial.system, config, self._nodes, self._root), *cap(self._nodes, granted)]
+            return launch_held(trial, part, threads, found, group)
         node = f"node{self._nodes.fast}"
         free_bytes = 1024 * state.quantities.get(f"node free memory (kB) of {node}", 0.0)
         reserved = int(state.quantities.get(f"node huge pages of {node}", 0))
-        found = settings(trial.system, config, self._nodes)
-        rest = reservation(free_bytes, fast_bytes(trial, part), reserved, self._nodes)
+        found = settings(trial.system, config, self._nodes, self._root)
+        rest = reservation(free_bytes, granted, reserved, self._nodes)
         return launch_held(trial, part, threads, found if rest is None else [rest, *found])
 
     def _is_live(self, scenario: Scenario) -> bool:
