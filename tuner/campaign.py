@@ -26,6 +26,8 @@ from tiertune.nearest import nearest
 from tiertune.spaces.definition import Space, contender_name, load_space
 from tiertune.tuner.search.fidelity import CannotShorten, shortened
 from tiertune.tuner.trial import Contention, Scenario
+from tiertune.tuner.upstream import SYSTEMS as PUBLISHED
+from tiertune.tuner.upstream import Upstream
 from tiertune.units import fast_tier_bytes, format_size
 from tiertune.workloads.definition import Workload, load_workload
 from tiertune.workloads.kernels import MAX_SEED
@@ -71,6 +73,23 @@ class SystemEntry(Strict):
 
     system: Name = Field(description="name of a tiering system")
     space: Text = Field(description="name or path of a space")
+    upstream: Upstream | None = Field(
+        default=None, description="with --here: the authors' own program of it; absent: tierd runs it"
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_of_old(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The key that came later is left out where it says nothing."""
+        plain: dict[str, Any] = whole(self)
+        return {key: value for key, value in plain.items() if value is not None}
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """Only what is published as a library can be loaded."""
+        if self.upstream is not None and self.system not in PUBLISHED:
+            yield (
+                ("upstream",),
+                f"{self.system} is not published as a library to be loaded; {', '.join(PUBLISHED)} is",
+            )
 
 
 class Stop(Strict):
@@ -280,6 +299,18 @@ class Campaign(Strict):
                         f"is the same as {key}[{seen.index(entry)}]; leave one of the two out",
                     )
                 seen.append(entry)
+        ways: dict[str, tuple[int, Upstream | None]] = {}
+        for number, one in enumerate(self.systems):
+            first, way = ways.setdefault(one.system, (number, one.upstream))
+            if one.upstream != way:
+                yield (
+                    ("systems", number, "upstream"),
+                    f"is not that of systems[{first}]; a campaign runs {one.system} in one way",
+                )
+
+    def upstreams(self) -> dict[str, Upstream]:
+        """Systems whose live trials are of the authors' own program."""
+        return {entry.system: entry.upstream for entry in self.systems if entry.upstream is not None}
 
     def cells(self) -> list[Cell]:
         """All scenarios x systems x searches, scenarios outermost, in the order of the file."""

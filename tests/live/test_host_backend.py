@@ -36,7 +36,7 @@ import json, subprocess, sys
 options = dict(zip(sys.argv[2::2], sys.argv[3::2]))
 command = sys.argv[sys.argv.index("--") + 1:]
 settings = json.load(open(options["--settings"])) if sys.argv[1] == "hold" else []
-knobs = {} if settings else json.load(open(options["--knobs"]))
+knobs = {} if sys.argv[1] == "hold" else json.load(open(options["--knobs"]))
 moved = {"fast_bytes": 1, "present_bytes": 2, "demoted_bytes": 0, "samples": 3, "hint_faults": 0, "lost": 0}
 report = {
     "version": 1, "policy": options.get("--policy"), "knobs": knobs, "settings": settings,

@@ -55,14 +55,15 @@ def launch_held(
     threads: int,
     settings: Sequence[Mapping[str, object]],
     group: str | None = None,
+    prefix: Sequence[str] = (),
 ) -> Launch:
     """The command of a trial whose system the host's kernel runs: the workload below `tierd hold`.
 
-    `group` is the control group that Memtis' kernel is to look after.
+    `group` is the control group that Memtis' kernel is to look after; `prefix` stands before the workload.
     """
     command = ["tierd", "hold", "--settings", f"{FOLDER}/{SETTINGS}", "--kill-workload"]
     command += [] if group is None else ["--group", group, "--htmm"]
-    command += ["--report", f"{FOLDER}/{REPORT}", "--", *_words(trial, part, threads)]
+    command += ["--report", f"{FOLDER}/{REPORT}", "--", *prefix, *_words(trial, part, threads)]
     return Launch(command, {SETTINGS: json.dumps(list(settings))}, [REPORT])
 
 
