@@ -44,6 +44,8 @@ PRESETS: dict[str, dict[str, int | float | bool]] = {
 LATER = {"presets", "priors", "special_values"}
 """Keys of a campaign that are off unless set, and left out of what is stored then."""
 
+BASELINE = "{0} is a baseline and has nothing to tune; `tiertune run {0}` measures it"
+
 Gbps = Annotated[Number, Field(ge=0, le=10_000)]
 
 
@@ -438,6 +440,12 @@ def _cross_file_mistakes(campaign: Campaign) -> Iterator[tuple[Place, str]]:
         try:
             space = campaign.space(entry.space)
         except InputError as error:
+            if not any(knob.tunable for knob in known[entry.system].knobs):
+                yield (
+                    ("systems", number, "space"),
+                    BASELINE.format(entry.system),
+                )
+                continue
             yield ("systems", number, "space"), "; ".join(error.sentences)
             continue
         if space.system != entry.system:
