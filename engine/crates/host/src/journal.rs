@@ -319,7 +319,11 @@ impl Journal {
         for changed in std::mem::take(&mut self.changed).into_iter().rev() {
             let problem = changed.take_back();
             result.push(Restored {
-                value: value_of(&changed.path).unwrap_or_default(),
+                value: match (&changed.undo, &problem) {
+                    (Undo::Group, None) => "removed".to_owned(),
+                    (Undo::Sampling, None) => "ended".to_owned(),
+                    _ => value_of(&changed.path).unwrap_or_default(),
+                },
                 path: changed.path.clone(),
                 problem: problem.clone(),
             });
@@ -477,6 +481,8 @@ mod tests {
             restored.iter().all(|restored| restored.problem.is_none()),
             "{restored:?}"
         );
+        let values: Vec<&str> = restored.iter().map(|restored| restored.value.as_str()).collect();
+        assert_eq!(values, ["ended", "removed"]);
         assert!(!group.exists() && Journal::open(&folder.0).expect("a journal").changed().is_empty());
     }
 }
