@@ -19,15 +19,24 @@ GAP, DEMOTION, PROMOTION = "promo_wm_gap_pct", "demo_wm_pct", "promo_wm_pct"
 
 
 class File(NamedTuple):
-    """A file in `folder` that stands for a knob; a `switch` holds a bool as one of two texts, off first."""
+    """A file in `folder` that stands for a knob; a `switch` holds a bool as one of two texts, off first.
+
+    `says` has what the file says for the values that it takes, where that is something else.
+    """
 
     folder: str
     unit: str = ""
     switch: tuple[str, str] | None = None
+    says: tuple[tuple[str, str], ...] = ()
+
+    def text(self, value: Value) -> str:
+        """What is written to the file."""
+        return self.switch[bool(value)] if self.switch else str(value)
 
 
 FLAG = ("0", "1")
 WORD = ("disabled", "enabled")
+MODES = (("0", "NO MIG-0"), ("1", "BASELINE-1"), ("2", "HUGEPAGE_OPT-2"), ("3", "HUGEPAGE_OPT_V2"))
 FILES: dict[str, File] = {
     "htmm_adaptation_period": File(SYSFS, "samples"),
     "htmm_cooling_period": File(SYSFS, "samples"),
@@ -44,7 +53,7 @@ FILES: dict[str, File] = {
     "htmm_gamma": File(SYSFS, "tenths"),
     "htmm_nowarm": File(SYSFS, "", FLAG),
     "htmm_util_weight": File(SYSFS),
-    "htmm_mode": File(SYSFS),
+    "htmm_mode": File(SYSFS, says=MODES),
     "htmm_cxl_mode": File(SYSFS, "", WORD),
     "htmm_skip_cooling": File(SYSFS, "", WORD),
     "htmm_thres_cooling_alloc": File(SYSFS, "4 KiB pages"),
@@ -63,11 +72,18 @@ KNOB_OF = {native: knob for knob, native in RENAMED.items()}
 
 ECHO = re.compile(r"^echo (\S+) > (\S+)/(\w+)\s*(?:#.*)?$")
 REMARK = re.compile(r"^# tiertune: (\w+) = (.+)$")
+SWITCH = "memory.htmm_enabled"
+"""In a control group: whether Memtis looks after its memory; WORD has the values."""
 CGROUP = (
     "# Per cgroup, as `tiertune run` models them: the fast tier's size is the limit of node 0.",
-    "#   echo enabled > /sys/fs/cgroup/<name>/memory.htmm_enabled",
+    f"#   echo enabled > /sys/fs/cgroup/<name>/{SWITCH}",
     "#   echo <bytes of the fast tier> > /sys/fs/cgroup/<name>/memory.max_at_node0",
 )
+
+
+def limit_of(node: int) -> str:
+    """In a control group: most bytes that it may have on a node."""
+    return f"memory.max_at_node{node}"
 
 
 class MemtisAdapter(Adapter):
@@ -78,6 +94,11 @@ class MemtisAdapter(Adapter):
     `promo_wm_gap_pct` together. Hidden constants, which only a rebuilt kernel could change, are written as
     remarks under the engine's names.
     """
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether there is a kernel that runs it: FlexMem's is not public."""
+        return self.system == "memtis"
 
     def native_knob(self, knob: str) -> NativeKnob | None:
         """The sysfs file of `knob`, None for what the kernel has as a constant."""
@@ -123,9 +144,8 @@ class MemtisAdapter(Adapter):
         for name, value in native.items():
             if name in FILES:
                 file = FILES[name]
-                text = file.switch[bool(value)] if file.switch else str(value)
                 unit = f" # {file.unit}" if file.unit else ""
-                lines.append(f"echo {text} > {file.folder}/{name}{unit}")
+                lines.append(f"echo {file.text(value)} > {file.folder}/{name}{unit}")
         lines += CGROUP
         lines.append("# Constants of the kernel patch; as tiertune ran them:")
         lines += [

@@ -26,6 +26,8 @@ from tiertune.nearest import nearest
 from tiertune.spaces.definition import Space, contender_name, load_space
 from tiertune.tuner.search.fidelity import CannotShorten, shortened
 from tiertune.tuner.trial import Contention, Scenario
+from tiertune.tuner.upstream import SYSTEMS as PUBLISHED
+from tiertune.tuner.upstream import Upstream
 from tiertune.units import fast_tier_bytes, format_size
 from tiertune.workloads.definition import Workload, load_workload
 from tiertune.workloads.kernels import MAX_SEED
@@ -44,6 +46,8 @@ LATER = {"presets", "priors", "special_values", "objectives"}
 
 MOST_FRONT_SEEDS = 1_600
 """Validation seeds with two objectives, which have up to six configurations on each: trials are numbered."""
+
+BASELINE = "{0} is a baseline and has nothing to tune; `tiertune run {0}` measures it"
 
 Gbps = Annotated[Number, Field(ge=0, le=10_000)]
 
@@ -74,6 +78,23 @@ class SystemEntry(Strict):
 
     system: Name = Field(description="name of a tiering system")
     space: Text = Field(description="name or path of a space")
+    upstream: Upstream | None = Field(
+        default=None, description="with --here: the authors' own program of it; absent: tierd runs it"
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_of_old(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The key that came later is left out where it says nothing."""
+        plain: dict[str, Any] = whole(self)
+        return {key: value for key, value in plain.items() if value is not None}
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """Only what is published as a library can be loaded."""
+        if self.upstream is not None and self.system not in PUBLISHED:
+            yield (
+                ("upstream",),
+                f"{self.system} is not published as a library to be loaded; {', '.join(PUBLISHED)} is",
+            )
 
 
 class Stop(Strict):
@@ -327,6 +348,18 @@ class Campaign(Strict):
                         f"is the same as {key}[{seen.index(entry)}]; leave one of the two out",
                     )
                 seen.append(entry)
+        ways: dict[str, tuple[int, Upstream | None]] = {}
+        for number, one in enumerate(self.systems):
+            first, way = ways.setdefault(one.system, (number, one.upstream))
+            if one.upstream != way:
+                yield (
+                    ("systems", number, "upstream"),
+                    f"is not that of systems[{first}]; a campaign runs {one.system} in one way",
+                )
+
+    def upstreams(self) -> dict[str, Upstream]:
+        """Systems whose live trials are of the authors' own program."""
+        return {entry.system: entry.upstream for entry in self.systems if entry.upstream is not None}
 
     def _objectives_mistakes(self) -> Iterator[tuple[Place, str]]:
         one, other = (entry.metric for entry in self.objectives)
@@ -486,6 +519,12 @@ def _cross_file_mistakes(campaign: Campaign) -> Iterator[tuple[Place, str]]:
         try:
             space = campaign.space(entry.space)
         except InputError as error:
+            if not any(knob.tunable for knob in known[entry.system].knobs):
+                yield (
+                    ("systems", number, "space"),
+                    BASELINE.format(entry.system),
+                )
+                continue
             yield ("systems", number, "space"), "; ".join(error.sentences)
             continue
         if space.system != entry.system:

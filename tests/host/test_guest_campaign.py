@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.configs.corpus import ROOT
-from tests.host.guest import campaign, inside, machine
+from tests.host.guest import campaign, containers, inside, machine
 from tests.host.programs import program
+from tiertune.units import parse_size
 
 pytestmark = [pytest.mark.host, pytest.mark.timeout(2400)]
 
@@ -60,3 +61,42 @@ def test_what_the_kernel_runs_is_a_system_of_a_campaign(boot: machine.Boot, syst
     assert int(settings[RESERVED]["during"]) * (2 * inside.MIB) > (machine.FAST_MIB // 4) * inside.MIB
     assert all(setting["problem"] is None for setting in settings.values())
     assert result["changed"] == {}
+
+
+@pytest.fixture(scope="module")
+def contained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A boot with a Docker Engine, in which a campaign runs in containers until a trial is done."""
+    binaries = program("tierd").parent
+    python = f"PYTHONPATH={ROOT}/engine/python:{ROOT} {binaries}/python -B -m"
+    scenario = f"{python} tests.host.guest.containers {binaries} {ROOT}"
+    booted = machine.boot(f"cd {ROOT} && {scenario}\n", tmp_path_factory.mktemp("containers"), 2000)
+    (result,) = booted.results or [{}]
+    assert result, booted.console[-3000:]
+    return result
+
+
+def test_a_container_has_both_nodes_and_its_limits(contained: dict[str, Any]) -> None:
+    """As the workload's process found them, beside what was asked for."""
+    assert contained["code"] == 130, contained["said"]
+    done = [trial for trial in contained["trials"] if trial["status"] == "ok"]
+    assert done, (contained["trials"], contained["engine"], contained["said"])
+    asked, inside_it = done[0]["container"]["asked"], done[0]["container"]["inside"]
+    assert (asked["nodes"], inside_it["nodes"]) == ("0,1", "0-1")
+    limits = {name: containers.LIMITS[name] for name in ("cpus", "pids", "processors")}
+    for limit, value in {**limits, "memory_bytes": parse_size(str(containers.LIMITS["memory"]))}.items():
+        assert asked[limit] == inside_it[limit] == value, limit
+    assert contained["left"] == []
+    assert contained["changed"] == {}
+
+
+def test_the_daemon_in_a_container_moves_pages_and_keeps_the_cap(contained: dict[str, Any]) -> None:
+    """Of 32 MiB, born in the slow node, the policy places in the fast one what that may hold, half."""
+    trial = next(trial for trial in contained["trials"] if trial["status"] == "ok")
+    fast, slow = trial["tiers"]
+    assert (fast["node"], fast["bytes"], slow["node"]) == (inside.FAST, 16 * inside.MIB, inside.SLOW)
+    counts, moved = trial["counts"], trial["migrations"]
+    assert counts["most_present_bytes"] > fast["bytes"]
+    assert counts["samples"] > 0
+    assert moved["promoted_bytes"] >= 8 * inside.MIB, moved
+    assert 8 * inside.MIB <= counts["most_fast_bytes"] <= fast["bytes"], counts
+    assert counts["most_over_cap_bytes"] == 0

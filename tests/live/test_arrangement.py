@@ -14,7 +14,11 @@ from tiertune.adapters.registry import adapter_for
 from tiertune.spaces.definition import load_space
 from tiertune.tuner.backend import ConfigRejected, HostUnfit
 from tiertune.tuner.live.arrangement import (
+    GROUP,
+    cap,
+    check_kernel,
     constants_searched,
+    group_of,
     memory_of,
     reservation,
     settings,
@@ -62,7 +66,8 @@ def made(system: str, root: Path, **knobs: bool | int | float | str) -> dict[str
 
 
 def test_what_kernels_run() -> None:
-    assert set(systems_of_kernels()) == {"autonuma", "hmsdk", "nbt", "nomad", "tpp"}
+    # FlexMem has knobs of Memtis, and no public kernel.
+    assert set(systems_of_kernels()) == {"autonuma", "hmsdk", "memtis", "nbt", "nomad", "tpp"}
 
 
 def test_constants_of_a_kernels_code_are_known_before_a_trial() -> None:
@@ -73,10 +78,17 @@ def test_constants_of_a_kernels_code_are_known_before_a_trial() -> None:
 
 
 def test_a_space_for_a_kernel_has_nothing_but_its_files() -> None:
-    for system, space in (("nbt", "nbt-kernel"), ("hmsdk", "hmsdk"), ("hmsdk", "hmsdk-paper")):
-        assert constants_searched(system, [axis.name for axis in load_space(space).axes()]) == []
+    for space in ("nbt-kernel", "hmsdk", "hmsdk-paper", "memtis-kernel", "memtis-paper"):
+        loaded = load_space(space)
+        assert constants_searched(loaded.system, [axis.name for axis in loaded.axes()]) == [], space
     axes = [axis.name for axis in load_space("nbt-kernel").axes()]
     assert {axis.name for axis in load_space("nbt").axes()} - set(axes) == {"free_enough_mib"}
+    axes = [axis.name for axis in load_space("memtis-kernel").axes()]
+    assert {axis.name for axis in load_space("memtis").axes()} - set(axes) == {
+        "initial_period_index",
+        "demo_wm_pct",
+        "promo_wm_gap_pct",
+    }
 
 
 def test_a_space_that_searches_a_constant_is_refused_before_the_first_trial(tmp_path: Path) -> None:
@@ -198,3 +210,111 @@ def test_the_rest_of_the_fast_node_is_set_aside() -> None:
     assert reservation(4.5 * huge, 4 * huge, 3, NODES) is None
     with pytest.raises(HostUnfit, match=r"0.01 GiB free, and the ratio grants 0.02"):
         reservation(4 * huge, 8 * huge, 0, NODES)
+
+
+# What the kernel of Memtis (5.15.19) has there.
+HTMM = [
+    "htmm_sample_period",
+    "htmm_inst_sample_period",
+    "htmm_split_period",
+    "htmm_thres_hot",
+    "htmm_cooling_period",
+    "htmm_adaptation_period",
+    "ksampled_min_sample_ratio",
+    "ksampled_max_sample_ratio",
+    "htmm_demotion_period_in_ms",
+    "htmm_promotion_period_in_ms",
+    "ksampled_soft_cpu_quota",
+    "htmm_thres_split",
+    "htmm_nowarm",
+    "htmm_util_weight",
+    "htmm_mode",
+    "htmm_gamma",
+    "htmm_cxl_mode",
+    "htmm_skip_cooling",
+    "htmm_thres_cooling_alloc",
+]
+
+
+@pytest.fixture
+def memtis_root(root: Path) -> Path:
+    """The files of a host whose kernel is Memtis'."""
+    folders = {
+        "sys/kernel/mm/htmm": HTMM,
+        "sys/kernel/mm/transparent_hugepage/khugepaged": ["pages_to_scan", "scan_sleep_millisecs"],
+        "proc/sys/kernel": ["numa_balancing"],
+    }
+    for folder, names in folders.items():
+        (root / folder).mkdir(parents=True)
+        for name in names:
+            (root / folder / name).touch()
+    groups = root / "sys/fs/cgroup"
+    groups.mkdir(parents=True)
+    for name in ("cgroup.controllers", "cgroup.subtree_control"):
+        (groups / name).write_text("cpuset cpu memory\n")
+    return root
+
+
+def test_every_file_of_memtis_kernel_is_set_and_no_other(memtis_root: Path) -> None:
+    found = made("memtis", memtis_root, htmm_thres_split=False, htmm_cxl_mode=True, cooling_ratio=10)
+    files = {f"/{path.relative_to(memtis_root)}" for path in memtis_root.rglob("*") if path.is_file()}
+    assert set(found) == {path for path in files if "cgroup" not in path and "zoneinfo" not in path}
+    htmm = "/sys/kernel/mm/htmm"
+    assert found["/proc/sys/kernel/numa_balancing"] == 0
+    assert found[f"{htmm}/htmm_thres_split"] == "0"
+    assert found[f"{htmm}/htmm_cxl_mode"] == "enabled"
+    assert found[f"{htmm}/htmm_cooling_period"] == "1000000"
+
+
+def test_the_one_file_that_says_other_words_than_it_takes_is_told(memtis_root: Path) -> None:
+    entries = settings("memtis", dict(engine.check_config("memtis", {})), NODES, memtis_root)
+    says = {entry["path"]: entry["says"] for entry in entries if "says" in entry}
+    assert list(says) == ["/sys/kernel/mm/htmm/htmm_mode"]
+    assert says["/sys/kernel/mm/htmm/htmm_mode"] == {
+        "0": "NO MIG-0",
+        "1": "BASELINE-1",
+        "2": "HUGEPAGE_OPT-2",
+        "3": "HUGEPAGE_OPT_V2",
+    }
+
+
+def test_memtis_holds_a_control_group_to_the_fast_memory_that_the_ratio_grants() -> None:
+    assert (group_of("memtis"), group_of("nbt")) == (GROUP, None)
+    assert cap(Nodes(2, 3), 1 << 30) == [
+        {"path": f"{GROUP}/memory.max_at_node2", "value": 1 << 30},
+        {"path": f"{GROUP}/memory.htmm_enabled", "value": "enabled"},
+    ]
+
+
+def test_a_kernel_that_is_not_memtis_is_told_before_the_first_trial(memtis_root: Path) -> None:
+    check_kernel("memtis", memtis_root)
+    check_kernel("nbt", Path("/nowhere"))
+    control = memtis_root / "sys/fs/cgroup/cgroup.subtree_control"
+    control.write_text("cpu\n")
+    with pytest.raises(HostUnfit, match=r"echo \+memory > /sys/fs/cgroup/cgroup.subtree_control") as unfit:
+        check_kernel("memtis", memtis_root)
+    assert "CONFIG_HTMM" not in str(unfit.value)
+    with pytest.raises(HostUnfit, match=r"(?s)/sys/kernel/mm/htmm is not there.*cgroup_no_v1=memory"):
+        check_kernel("memtis", Path("/nowhere"))
+
+
+def test_constants_of_memtis_kernel_are_not_tuned_on_it(memtis_root: Path) -> None:
+    with pytest.raises(ConfigRejected, match=r"demo_wm_pct is a constant there \(2.0\), not 5.0"):
+        made("memtis", memtis_root, demo_wm_pct=5.0)
+    with pytest.raises(ConfigRejected, match="flexmem is run by no kernel"):
+        made("flexmem", memtis_root)
+
+
+def test_another_kernel_ends_a_campaign_of_memtis_with_what_is_missing(tmp_path: Path) -> None:
+    """This machine's kernel is none of Memtis', as CI's."""
+    (tmp_path / "tiny.yaml").write_text(TINY + HOST)
+    (tmp_path / "mine.yaml").write_text(
+        "name: mine\nscenarios: [{workload: ./tiny.yaml, machine: skx-numa, ratio: '1:8'}]\n"
+        "systems: [{system: memtis, space: memtis-kernel}]\nbudget: {trials: 2, initial: 1}\n"
+    )
+    words = ["tune", str(tmp_path / "mine.yaml"), "--here", "0,1", "--by-kernel", "memtis"]
+    done = tiertune(*words, "--results", tmp_path / "results")
+    assert done.exit_code == 3, done.output
+    said = " ".join(done.output.split())
+    assert "memtis is not run by this kernel: /sys/kernel/mm/htmm is not there" in said
+    assert "leave out --by-kernel" in said

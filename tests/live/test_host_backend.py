@@ -36,13 +36,13 @@ import json, subprocess, sys
 options = dict(zip(sys.argv[2::2], sys.argv[3::2]))
 command = sys.argv[sys.argv.index("--") + 1:]
 settings = json.load(open(options["--settings"])) if sys.argv[1] == "hold" else []
-knobs = {} if settings else json.load(open(options["--knobs"]))
+knobs = {} if sys.argv[1] == "hold" else json.load(open(options["--knobs"]))
 moved = {"fast_bytes": 1, "present_bytes": 2, "demoted_bytes": 0, "samples": 3, "hint_faults": 0, "lost": 0}
 report = {
     "version": 1, "policy": options.get("--policy"), "knobs": knobs, "settings": settings,
     "page_bytes": int(options.get("--page-bytes", 4096)),
     "series": [{"at_s": at / 10, "promoted_bytes": at * 4096, **moved} for at in range(100)],
-    "overhead": {"cpu_s": 0.25},
+    "overhead": {"cpu_s": 0.25}, "words": sys.argv[1:],
 }
 done = subprocess.run(command)
 place = sys.argv[sys.argv.index("--report") + 1]
@@ -133,6 +133,21 @@ def test_a_system_of_the_kernel_is_held_with_the_fast_node_cut_to_size(tmp_path:
     fast_bytes = fast_tier_bytes(1 << 30, "1:8", 4096)
     assert next(iter(held)) == huge
     assert held[huge] == (60 * (1 << 30) - fast_bytes) // (2 << 20)
+
+
+def test_a_system_that_limits_a_group_gets_one_and_the_whole_fast_node(tmp_path: Path) -> None:
+    backend = backend_in(tmp_path, workload(tmp_path), by_kernel=["memtis"])
+    measurement = backend.run(replace(TRIAL, system="memtis", config={"htmm_gamma": 7}))
+    report = json.loads(measurement.raw or "")["report"]
+    held = {entry["path"]: entry["value"] for entry in report["settings"]}
+    group = "/sys/fs/cgroup/tiertune"
+    assert held["/sys/kernel/mm/htmm/htmm_gamma"] == "7"
+    assert held[f"{group}/memory.max_at_node0"] == fast_tier_bytes(1 << 30, "1:8", 4096)
+    assert list(held)[-1] == f"{group}/memory.htmm_enabled"
+    assert not any("hugepages-" in path for path in held)
+    words = report["words"]
+    assert words[words.index("--group") + 1] == group
+    assert "--htmm" in words
 
 
 def test_a_host_that_is_not_in_order_gets_no_trial(tmp_path: Path) -> None:

@@ -109,12 +109,22 @@ def test_hosts_are_looked_at_before_a_night_begins(suite: Path, tmp_path: Path) 
     refused = tiertune("nightly", suite, "--here", "first", "--results", tmp_path / "results")
     assert refused.exit_code == 2
     assert "is neither auto nor two memory nodes" in refused.stderr
+    refused = tiertune("nightly", suite, "--container", "first", "--results", tmp_path / "results")
+    assert refused.exit_code == 2
+    assert "--container: 'first' is neither auto nor memory nodes" in refused.stderr
     refused = tiertune("nightly", suite, "--hosts", "no.yml", "--results", tmp_path / "results")
     assert refused.exit_code == 2
-    code, digest = night(tmp_path, suite, "2026-11-01", "--here", "0,1")
+
+
+@pytest.mark.parametrize("option", ["--here", "--container"])
+def test_a_campaign_that_says_nothing_of_hosts_is_not_measured_live(
+    suite: Path, tmp_path: Path, option: str
+) -> None:
+    code, digest = night(tmp_path, suite, "2026-11-01", option, "0,1")
     assert (code, digest["outcome"]) == (5, "incomplete")
     assert {one["what"] for one in digest["not_measured"]} == {"panel", "search"}
-    assert all("says how it runs on a host" in one["why"] for one in digest["not_measured"])
+    said = f"{option}: no workload of this campaign says how it runs on a host"
+    assert all(said in one["why"] for one in digest["not_measured"])
 
 
 def test_one_night_runs_at_a_time(suite: Path, tmp_path: Path) -> None:

@@ -75,6 +75,10 @@ def test_install_and_uninstall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     shown = tiertune("nightly", "install", suite, "--dry-run", "--at", "3:15")
     assert (shown.exit_code, folder.exists()) == (0, False)
     assert "OnCalendar=*-*-* 03:15:00\n" in shown.stdout
+    boxed = tiertune("nightly", "install", suite, "--dry-run", "--container", "0,1")
+    assert "--container 0,1\n" in boxed.stdout
+    both = tiertune("nightly", "install", suite, "--dry-run", "--container", "0", "--here", "0,1")
+    assert (both.exit_code, "exclude each other" in both.stderr) == (2, True)
     wrote = tiertune("nightly", "install", suite)
     assert wrote.exit_code == 0, wrote.stderr
     assert "systemctl --user enable --now tiertune-nightly-two.timer" in wrote.stdout

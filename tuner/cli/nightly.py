@@ -13,10 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tiertune.tuner.cli.campaign import ByKernel, Here, Hosts, MixedHosts, Scheduler
+from tiertune.tuner.cli.campaign import ByKernel, Container, Here, Hosts, MixedHosts, Scheduler
 from tiertune.tuner.cli.failures import BUG, INCOMPLETE, REGRESSION, guarded, say, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, Results
-from tiertune.tuner.cli.places import Places, live_plan, nodes_here, places_of, running
+from tiertune.tuner.cli.places import (
+    Places,
+    live_plan,
+    nodes_here,
+    nodes_of_container,
+    places_of,
+    running,
+)
 
 if TYPE_CHECKING:
     from tiertune.tuner.backend import Backend
@@ -75,6 +82,7 @@ def run_night(
     mixed_hosts: MixedHosts = False,
     here: Here = None,
     by_kernel: ByKernel = None,
+    container: Container = None,
     figures: Figures = None,
     open_page: OpenPage = False,
     dry_run: DryRun = False,
@@ -101,7 +109,7 @@ def run_night(
     from tiertune.tuner.nightly.schedule import night_of
     from tiertune.tuner.nightly.suite import load_suite
 
-    places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [])
+    places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [], container)
     _check(places)
     loaded = load_suite(suite)
     span = loaded.window.span if loaded.window else None
@@ -184,6 +192,7 @@ def install(
     cron: Cron = False,
     hosts: Hosts = None,
     here: Here = None,
+    container: Container = None,
     at: Annotated[
         str | None,
         typer.Option("--at", metavar="HH:MM", help="When it starts; absent: as the window begins, or 22:00."),
@@ -214,6 +223,8 @@ def install(
     )
     from tiertune.tuner.report.files import write_whole
 
+    # What is there then is looked at every night; what excludes each other is told now.
+    places_of(None, hosts, False, here, [], container)
     loaded = load_suite(suite)
     begin = at or (loaded.window.begin if loaded.window else "22:00")
     if parse_clock(begin) is None:
@@ -228,6 +239,7 @@ def install(
     )
     arguments += ("--hosts", str(hosts.resolve())) if hosts else ()
     arguments += ("--here", here) if here else ()
+    arguments += ("--container", container) if container else ()
     start = Start(loaded.name, arguments, Path.cwd(), begin.zfill(5), span)
     out = console()
     if cron:
@@ -329,6 +341,9 @@ def _check(places: Places) -> None:
     """Raises what is wrong with hosts before a night begins, not once for each campaign."""
     if places.here is not None:
         nodes_here(places.here)
+    if places.container is not None:
+        # Which systems run there is known campaign by campaign.
+        nodes_of_container(places.container, [])
     if places.hosts is not None:
         from tiertune.tuner.fleet.inventory import hosts_of
 

@@ -100,10 +100,42 @@ def live_plan(campaign: Campaign, plan: CampaignPlan, places: Places) -> Campaig
             _settable(cell.system, cell.space)
     if places.by_kernel:
         decisive["by_kernel"] = sorted(places.by_kernel)
+    upstreams = campaign.upstreams()
+    if upstreams:
+        _loadable(campaign, plan, places, live)
+        decisive["upstream"] = {name: part.model_dump(mode="json") for name, part in upstreams.items()}
     if places.container is not None:
         decisive["container"] = True
     document = {**plan.document, "campaign": decisive}
     return replace(plan, document=document)
+
+
+def _loadable(campaign: Campaign, plan: CampaignPlan, places: Places, live: Sequence[str]) -> None:
+    """Raises InputError where what authors published cannot be run as the campaign says."""
+    from tiertune.files import InputError
+    from tiertune.tuner.live.fitness import HUGE_BYTES
+    from tiertune.tuner.live.preloaded import constants_searched
+
+    upstreams = campaign.upstreams()
+    for cell in plan.cells:
+        if cell.system not in upstreams or cell.key not in live:
+            continue
+        if places.here is None:
+            raise InputError(
+                f"{places.live}: upstream of {cell.system} goes with --here; leave it out, so that tierd runs"
+                " the system"
+            )
+        if cell.scenario.page_bytes != HUGE_BYTES:
+            raise InputError(
+                f"upstream of {cell.system} has pages of 2 MiB; write page_size: 2MiB for"
+                f" {cell.scenario.workload}"
+            )
+        constants = constants_searched(cell.system, [axis.name for axis in cell.space.axes()])
+        if constants:
+            raise InputError(
+                f"upstream of {cell.system}: the space {cell.space.name} searches {', '.join(constants)}, for"
+                " which the published sources have no macro; leave out what has none, or upstream"
+            )
 
 
 def _settable(system: str, space: Space) -> None:
@@ -201,7 +233,7 @@ def running(
         from tiertune.tuner.live.backend import HostBackend
 
         nodes = nodes_here(places.here or AUTO)
-        live = HostBackend(inner, workloads, nodes, by_kernel=places.by_kernel)
+        live = HostBackend(inner, workloads, nodes, by_kernel=places.by_kernel, upstream=campaign.upstreams())
         with _told_to_stop(live.cancel):
             yield live
         return

@@ -9,27 +9,80 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 from tiertune.adapters.base import Adapter
 from tiertune.adapters.hmsdk import ADMIN, BOTH, DEMOTES, PLACES, PROMOTES, SCHEME, HmsdkAdapter
 from tiertune.adapters.kernel import MODE, KernelAdapter
+from tiertune.adapters.memtis import FILES, SWITCH, SYSFS, WORD, MemtisAdapter, limit_of
 from tiertune.adapters.registry import adapter_for
 from tiertune.tuner.backend import ConfigRejected, HostUnfit
 from tiertune.tuner.live.fitness import HUGE_BYTES, Nodes
 from tiertune.tuner.trial import Config, Value
 
-Setting = dict[str, Value]
-"""`path` and `value`, as `tierd hold --settings` reads them."""
+Setting: TypeAlias = dict[str, Value | dict[str, str]]
+"""`path` and `value`, as `tierd hold --settings` reads them; `says` where a file has words of its own."""
 
 PAGE_BYTES = 4096
+GROUPS = "/sys/fs/cgroup"
+GROUP = f"{GROUPS}/tiertune"
+"""The control group of a workload whose fast memory the kernel limits itself."""
 
 
 def systems_of_kernels() -> tuple[str, ...]:
     """Systems that some kernel runs itself."""
     from tiertune import engine
 
-    kinds = (KernelAdapter, HmsdkAdapter)
-    return tuple(s.name for s in engine.systems() if isinstance(adapter_for(s.name), kinds))
+    return tuple(s.name for s in engine.systems() if _runs(adapter_for(s.name)))
+
+
+def _runs(adapter: Adapter) -> bool:
+    if isinstance(adapter, MemtisAdapter):
+        return adapter.has_kernel
+    return isinstance(adapter, (KernelAdapter, HmsdkAdapter))
+
+
+def group_of(system: str) -> str | None:
+    """The control group that a workload runs in, where the kernel that runs `system` looks after a group's
+    memory and holds it to a limit on the fast node."""
+    return GROUP if isinstance(adapter_for(system), MemtisAdapter) else None
+
+
+def cap(nodes: Nodes, fast_bytes: int) -> list[Setting]:
+    """What has a group hold `fast_bytes` of the fast node at most, and the kernel look after it."""
+    # The switch last: when it is on, everything else is as it should be.
+    limit = _setting(f"{GROUP}/{limit_of(nodes.fast)}", fast_bytes)
+    return [limit, _setting(f"{GROUP}/{SWITCH}", WORD[True])]
+
+
+def check_kernel(system: str, root: Path = Path("/")) -> None:
+    """Raises HostUnfit with what is missing where the kernel of `root` cannot run `system`."""
+    if isinstance(adapter_for(system), MemtisAdapter):
+        missing = list(_missing_of_memtis(root))
+        if missing:
+            raise HostUnfit(f"{system} is not run by this kernel: " + "; ".join(missing))
+
+
+def _missing_of_memtis(root: Path) -> Iterator[str]:
+    def words(name: str) -> list[str]:
+        try:
+            return (root / GROUPS[1:] / name).read_text(encoding="utf-8").split()
+        except OSError:
+            return []
+
+    if not (root / SYSFS[1:]).is_dir():
+        yield (
+            f"{SYSFS} is not there; boot a kernel that was built from Memtis' sources with CONFIG_HTMM, or"
+            " leave out --by-kernel, so that tierd runs it"
+        )
+    if "memory" not in words("cgroup.controllers"):
+        yield (
+            f"{GROUPS}/cgroup.controllers does not name memory; boot with cgroup_no_v1=memory (with systemd:"
+            f" systemd.unified_cgroup_hierarchy=1) and mount -t cgroup2 none {GROUPS}"
+        )
+    elif "memory" not in words("cgroup.subtree_control"):
+        control = f"{GROUPS}/cgroup.subtree_control"
+        yield f"{control} does not name memory, so that groups have no limits; echo +memory > {control}"
 
 
 def settings(system: str, config: Config, nodes: Nodes, root: Path = Path("/")) -> list[Setting]:
@@ -39,13 +92,16 @@ def settings(system: str, config: Config, nodes: Nodes, root: Path = Path("/")) 
     where /proc does not say where a node's memory is.
     """
     adapter = adapter_for(system)
-    if not isinstance(adapter, (KernelAdapter, HmsdkAdapter)):
+    if not _runs(adapter):
         raise ConfigRejected(
             f"{system} is run by no kernel; those that are: {', '.join(systems_of_kernels())}"
         )
     _as_built(adapter, config)
     if isinstance(adapter, HmsdkAdapter):
         return [_setting(path, value) for path, value in _damon(adapter, config, nodes, root)]
+    if isinstance(adapter, MemtisAdapter):
+        return list(_htmm(adapter, config))
+    assert isinstance(adapter, KernelAdapter)
     native = adapter.to_native(config)
     # The switch last: when it is on, everything else is as it should be.
     together = sorted({**native, **adapter.kernel.fixed}.items(), key=lambda entry: entry[0] == MODE)
@@ -97,6 +153,8 @@ def _settable(adapter: Adapter, knob: str) -> bool:
         # The last one says how what is in the files is computed.
         return knob in PLACES or knob in ("young_filter", "thresholds")
     native = adapter.native_knob(knob)
+    if isinstance(adapter, MemtisAdapter):
+        return native is not None
     return native is not None and _path(native.name) is not None
 
 
@@ -108,6 +166,17 @@ def _as_built(adapter: Adapter, config: Config) -> None:
                 f"{adapter.system}, run by the kernel: {knob} is a constant there ({usual}), not"
                 f" {config[knob]}; leave it out of the space, or have tierd run the system"
             )
+
+
+def _htmm(adapter: MemtisAdapter, config: Config) -> Iterator[Setting]:
+    """Files of the whole host; those of a group are `cap`."""
+    # Balancing would move pages by itself; Memtis' own scripts switch it off, too.
+    yield _setting(f"/proc/sys/{MODE.replace('.', '/')}", 0)
+    for name, value in adapter.to_native(config).items():
+        if name in FILES:
+            file = FILES[name]
+            setting = _setting(f"{file.folder}/{name}", file.text(value))
+            yield {**setting, "says": dict(file.says)} if file.says else setting
 
 
 def _damon(adapter: HmsdkAdapter, config: Config, nodes: Nodes, root: Path) -> Iterator[tuple[str, Value]]:

@@ -15,13 +15,16 @@ from typing import ClassVar
 
 from tiertune.tuner.backend import STOPPED, Backend, BackendLost, HostUnfit, Notify
 from tiertune.tuner.host.state import HostState, read_state
-from tiertune.tuner.live.arrangement import reservation, settings
+from tiertune.tuner.live.arrangement import cap, check_kernel, group_of, reservation, settings
 from tiertune.tuner.live.causes import cause, full_disk
 from tiertune.tuner.live.fitness import Nodes, unfitness
 from tiertune.tuner.live.launch import FOLDER, Launch, fast_bytes, launch, launch_held
 from tiertune.tuner.live.measurement import measured
+from tiertune.tuner.live.preloaded import Libraries, Library, sizes_of
 from tiertune.tuner.live.scope import run_in_scope
 from tiertune.tuner.trial import Config, Measurement, Scenario, Trial
+from tiertune.tuner.upstream import Upstream
+from tiertune.units import fast_tier_bytes
 from tiertune.workloads.definition import Workload
 from tiertune.workloads.live import HostPart, NoMetrics
 
@@ -31,7 +34,8 @@ class HostBackend(Backend):
 
     `workloads` has the workload of each scenario by the scenario's key. `look` says what the host is like and
     which share of its processors is in use, `find` where a program is. The systems of `by_kernel` are run by
-    this host's own kernel, with the fast node cut down to what the ratio grants.
+    this host's own kernel, with the fast node cut down to what the ratio grants; `root` is where its files
+    are. Those of `upstream` are run by a library of their authors.
     """
 
     name: ClassVar[str] = "host"
@@ -44,10 +48,14 @@ class HostBackend(Backend):
         look: Callable[[], tuple[HostState, float]] | None = None,
         find: Callable[[str], str] | None = None,
         by_kernel: Collection[str] = (),
+        root: Path = Path("/"),
+        upstream: Mapping[str, Upstream] | None = None,
     ) -> None:
         self._inner, self._workloads, self._nodes = inner, workloads, nodes
+        self._root = root
         self._look, self._find = look or look_here, find or program_here
         self._by_kernel = frozenset(by_kernel)
+        self._libraries = {system: Libraries(system, part) for system, part in (upstream or {}).items()}
         self._alone = threading.Lock()
         self._state: HostState | None = None
         self._stop = threading.Event()
@@ -59,8 +67,12 @@ class HostBackend(Backend):
         """
         self._inner.prepare(scenario, notify)
         if self._is_live(scenario):
+            for system in sorted(self._by_kernel):
+                check_kernel(system, self._root)
             with self._alone:
-                self._state = self._fit(scenario)
+                for libraries in self._libraries.values():
+                    libraries.check(self._sizes(scenario), self._stop)
+                self._state = self._fit(scenario, of_nodes=not self._libraries)
 
     def apply(self, trial: Trial) -> Config:
         """Checks the config here; tierd takes it from a file, and its report says what it took."""
@@ -75,8 +87,10 @@ class HostBackend(Backend):
         assert part is not None
         with self._alone:
             self._keep_going()
-            before = self._fit(trial.scenario)
-            order = self._order(trial, workload, part, before)
+            libraries = self._libraries.get(trial.system)
+            before = self._fit(trial.scenario, of_nodes=libraries is None)
+            library = self._library(libraries, trial)
+            order = self._order(trial, workload, part, before, library)
             with _own_folder() as folder:
                 for name, text in order.files.items():
                     (folder / name).write_text(text, encoding="utf-8")
@@ -87,8 +101,11 @@ class HostBackend(Backend):
                 free_bytes = shutil.disk_usage(folder).free
             self._keep_going()
             after, _ = self._look()
+        if libraries is not None:
+            libraries.verify(ended)
+        more = {} if library is None else {"upstream": library.document()}
         try:
-            return measured(trial, part, ended, fetched, (before, after), timeline_points)
+            return measured(trial, part, ended, fetched, (before, after), timeline_points, more)
         except (NoMetrics, RuntimeError) as error:
             raise cause(error, part, (before, after), free_bytes) from error
 
@@ -105,31 +122,56 @@ class HostBackend(Backend):
 
     def close(self) -> None:
         """Nothing of a trial outlives it; tierd has put the host back."""
+        for libraries in self._libraries.values():
+            libraries.close()
         self._inner.close()
 
     def _keep_going(self) -> None:
         if self._stop.is_set():
             raise BackendLost(STOPPED)
 
-    def _order(self, trial: Trial, workload: Workload, part: HostPart, state: HostState) -> Launch:
+    def _sizes(self, scenario: Scenario) -> dict[str, int]:
+        part = self._workloads[scenario.key].host
+        assert part is not None
+        return sizes_of(fast_tier_bytes(part.footprint, scenario.ratio, scenario.page_bytes), part.footprint)
+
+    def _library(self, libraries: Libraries | None, trial: Trial) -> Library | None:
+        if libraries is None:
+            return None
+        return libraries.of(self._inner.apply(trial), self._sizes(trial.scenario), self._stop)
+
+    def _order(
+        self, trial: Trial, workload: Workload, part: HostPart, state: HostState, library: Library | None
+    ) -> Launch:
         config, threads = self._inner.apply(trial), trial.scenario.threads or workload.threads
+        if library is not None:
+            # Below the daemon for its report, and since one runs on a host: it changes no setting.
+            program = self._find(part.command[0])
+            words = self._libraries[trial.system].command(library, program)
+            return launch_held(trial, part, threads, [], prefix=words)
         if trial.system not in self._by_kernel:
             return launch(trial, config, part, threads, self._nodes)
+        granted, group = fast_bytes(trial, part), group_of(trial.system)
+        if group is not None:
+            found = [*settings(trial.system, config, self._nodes, self._root), *cap(self._nodes, granted)]
+            return launch_held(trial, part, threads, found, group)
         node = f"node{self._nodes.fast}"
         free_bytes = 1024 * state.quantities.get(f"node free memory (kB) of {node}", 0.0)
         reserved = int(state.quantities.get(f"node huge pages of {node}", 0))
-        found = settings(trial.system, config, self._nodes)
-        rest = reservation(free_bytes, fast_bytes(trial, part), reserved, self._nodes)
+        found = settings(trial.system, config, self._nodes, self._root)
+        rest = reservation(free_bytes, granted, reserved, self._nodes)
         return launch_held(trial, part, threads, found if rest is None else [rest, *found])
 
     def _is_live(self, scenario: Scenario) -> bool:
         return self._workloads[scenario.key].host is not None
 
-    def _fit(self, scenario: Scenario) -> HostState:
+    def _fit(self, scenario: Scenario, of_nodes: bool) -> HostState:
+        """What the host is like. `of_nodes`: memory is that of the nodes, and not of devices."""
         part = self._workloads[scenario.key].host
         assert part is not None
         state, busy_share = self._look()
-        found = unfitness(state, self._nodes, scenario.page_bytes, part.footprint, busy_share)
+        taken = part.footprint if of_nodes else 0
+        found = unfitness(state, self._nodes, scenario.page_bytes, taken, busy_share, one_node=not of_nodes)
         if found:
             raise HostUnfit("\n".join(f"this host is not in order: {one}" for one in found))
         return state

@@ -9,7 +9,7 @@ from typing import Any
 
 from tiertune.tuner.backend import ConfigRejected, HostUnfit, TrialTimeout
 from tiertune.tuner.live.fitness import Nodes
-from tiertune.tuner.trial import Config, Trial, Value
+from tiertune.tuner.trial import Config, Trial
 from tiertune.units import fast_tier_bytes
 from tiertune.workloads.live import HostPart
 
@@ -50,11 +50,20 @@ def launch(trial: Trial, config: Config, part: HostPart, threads: int, nodes: No
 
 
 def launch_held(
-    trial: Trial, part: HostPart, threads: int, settings: Sequence[Mapping[str, Value]]
+    trial: Trial,
+    part: HostPart,
+    threads: int,
+    settings: Sequence[Mapping[str, object]],
+    group: str | None = None,
+    prefix: Sequence[str] = (),
 ) -> Launch:
-    """The command of a trial whose system the host's kernel runs: the workload below `tierd hold`."""
+    """The command of a trial whose system the host's kernel runs: the workload below `tierd hold`.
+
+    `group` is the control group that Memtis' kernel is to look after; `prefix` stands before the workload.
+    """
     command = ["tierd", "hold", "--settings", f"{FOLDER}/{SETTINGS}", "--kill-workload"]
-    command += ["--report", f"{FOLDER}/{REPORT}", "--", *_words(trial, part, threads)]
+    command += [] if group is None else ["--group", group, "--htmm"]
+    command += ["--report", f"{FOLDER}/{REPORT}", "--", *prefix, *_words(trial, part, threads)]
     return Launch(command, {SETTINGS: json.dumps(list(settings))}, [REPORT])
 
 

@@ -35,7 +35,7 @@ sim:
   carry: {table_bytes: 1GiB, hot_bytes: 128MiB, runs: 20}
 host:
   command: [tierload, gups, gups, --table-bytes, 32MiB, --hot-bytes, 4MiB, --hot-share, "0.9",
-            --updates, "2000000", --seed, "{seed}", --threads, "{threads}", --json]
+            --updates, "UPDATES", --seed, "{seed}", --threads, "{threads}", --json]
   footprint: 32MiB
   timeout_s: 120
 """
@@ -54,21 +54,30 @@ tracking: {mlflow: false}
 class Tiertune:
     """The command, of the environment whose programs are in `binaries`, with the code of the checkout."""
 
-    def __init__(self, binaries: str, checkout: str) -> None:
+    def __init__(self, binaries: str, checkout: str, more: dict[str, str] | None = None) -> None:
         self.program = f"{binaries}/tiertune"
         path = os.pathsep.join([binaries, os.environ.get("PATH", ""), "/usr/sbin:/usr/bin:/sbin:/bin"])
         code = os.pathsep.join([f"{checkout}/engine/python", checkout])
         self.environment = {"PATH": path, "PYTHONPATH": code, "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/root"}
+        self.environment.update(more or {})
 
-    def started(self, name: str, systems: dict[str, str], *options: str) -> subprocess.Popen[bytes]:
-        """Starts a campaign of these systems with their spaces."""
-        (FOLDER / "tiny.yaml").write_text(WORKLOAD)
+    def started(
+        self,
+        name: str,
+        systems: dict[str, str],
+        *places: str,
+        limits: dict[str, Any] | None = None,
+        updates: int = 2_000_000,
+    ) -> subprocess.Popen[bytes]:
+        """Starts a campaign of these systems with their spaces; `limits` are those of a container."""
+        container = f"  container: {json.dumps(limits)}\n" if limits else ""
+        (FOLDER / "tiny.yaml").write_text(WORKLOAD.replace("UPDATES", str(updates)) + container)
         entries = ", ".join(f"{{system: {system}, space: {space}}}" for system, space in systems.items())
         text = (
             CAMPAIGN.replace("NAME", name).replace("SYSTEMS", f"[{entries}]").replace("TRIALS", str(TRIALS))
         )
         (FOLDER / f"{name}.yaml").write_text(text)
-        words = [self.program, "tune", f"{name}.yaml", "--here", f"{inside.FAST},{inside.SLOW}", *options]
+        words = [self.program, "tune", f"{name}.yaml", *places]
         with (FOLDER / f"{name}.log").open("wb") as log:
             return subprocess.Popen(
                 [*words, "--results", "results"], cwd=FOLDER, env=self.environment, stdout=log, stderr=log
@@ -117,9 +126,10 @@ def main(binaries: str, checkout: str) -> None:
     # Trials of small pages want a kernel that does not make all memory huge.
     PAGES.write_text("madvise")
     tiertune, before = Tiertune(binaries, checkout), inside.settings()
-    told("live", tiertune.started("live", {"hemem": "hemem"}).wait(PATIENCE_S), before)
+    here = ("--here", f"{inside.FAST},{inside.SLOW}")
+    told("live", tiertune.started("live", {"hemem": "hemem"}, *here).wait(PATIENCE_S), before)
     for system, space in KERNEL_RUNS.items():
-        process = tiertune.started(system, {system: space}, "--by-kernel", system)
+        process = tiertune.started(system, {system: space}, *here, "--by-kernel", system)
         until = time.monotonic() + PATIENCE_S
         while process.poll() is None and time.monotonic() < until:
             if any(row["status"] == "ok" for row in rows(system)):

@@ -1,14 +1,30 @@
 //! Settings of the whole host: written down before they are changed, put back whatever happens.
 //!
 //! The journal is a file of lines, one JSON array `[path, value before]` each, which is on the disk before the setting is
-//! touched. Whoever finds one that nobody owns puts the settings back, in reverse order.
+//! touched; a third word says where something else than that value is to be written. Whoever finds one that nobody owns puts
+//! the settings back, in reverse order.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::HostError;
+use crate::{HostError, group, htmm};
+
+/// How a change is taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Undo {
+    /// By writing this to the file: what it held, or the word that it takes for that.
+    Write(String),
+    /// By removing the control group.
+    Group,
+    /// By ending Memtis' sampling.
+    Sampling,
+}
+
+/// What a file says for the values that it takes, where that is something else.
+pub type Words = BTreeMap<String, String>;
 
 /// A setting that was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +35,63 @@ pub struct Changed {
     pub before: String,
     /// What it was set to; nothing when another run had done so.
     pub after: Option<String>,
+    /// How it is taken back.
+    pub undo: Undo,
+}
+
+impl Changed {
+    /// Takes the change back; why that did not work, if so.
+    fn take_back(&self) -> Option<String> {
+        let word = match &self.undo {
+            Undo::Group => return group::remove(&self.path).err(),
+            Undo::Sampling => return htmm::end().err(),
+            Undo::Write(word) => word,
+        };
+        match value_of(&self.path) {
+            // A file that went away with what it belonged to has nothing to put back.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Ok(value) if value == self.before => None,
+            _ => {
+                let written = fs::write(&self.path, word).map_err(|error| error.to_string());
+                let held = value_of(&self.path).unwrap_or_default();
+                written
+                    .err()
+                    .or_else(|| (held != self.before).then(|| format!("it still holds '{held}'")))
+            }
+        }
+    }
+
+    /// Its line of the journal.
+    fn line(&self) -> String {
+        let mut words = vec![self.path.display().to_string(), self.before.clone()];
+        match &self.undo {
+            Undo::Group => words.push("group".to_owned()),
+            Undo::Sampling => words.push("sampling".to_owned()),
+            Undo::Write(word) if *word != self.before => words.extend(["write".to_owned(), word.clone()]),
+            Undo::Write(_) => {}
+        }
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        format!("[{}]\n", words.join(", "))
+    }
+
+    /// What a line says; nothing for one that is none of ours.
+    fn of_line(line: &str) -> Option<Self> {
+        let mut words = strings(line)?.into_iter();
+        let (path, before) = (PathBuf::from(words.next()?), words.next()?);
+        let undo = match words.next().as_deref() {
+            None => Undo::Write(before.clone()),
+            Some("write") => Undo::Write(words.next()?),
+            Some("group") => Undo::Group,
+            Some("sampling") => Undo::Sampling,
+            Some(_) => return None,
+        };
+        Some(Self {
+            path,
+            before,
+            after: None,
+            undo,
+        })
+    }
 }
 
 /// What came of putting a setting back.
@@ -124,17 +197,8 @@ impl Journal {
         };
         // A line that is cut off was never acted upon: the setting is changed after the line is complete on the disk.
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-        let changed = whole.lines().filter_map(|line| {
-            let mut words = strings(line)?.into_iter();
-            let (path, before) = (PathBuf::from(words.next()?), words.next()?);
-            Some(Changed {
-                path,
-                before,
-                after: None,
-            })
-        });
         Ok(Self {
-            changed: changed.collect(),
+            changed: whole.lines().filter_map(Changed::of_line).collect(),
             path,
         })
     }
@@ -150,6 +214,14 @@ impl Journal {
     /// # Errors
     /// When the setting cannot be read, noted, or changed.
     pub fn set(&mut self, path: &Path, value: &str) -> Result<(), HostError> {
+        self.set_as(path, value, &Words::new())
+    }
+
+    /// The same for a file that says `words` for some of the values that it takes.
+    ///
+    /// # Errors
+    /// When the setting cannot be read, noted, or changed.
+    pub fn set_as(&mut self, path: &Path, value: &str, words: &Words) -> Result<(), HostError> {
         let failed = |what: &str, error: io::Error| {
             let advice = match error.kind() {
                 io::ErrorKind::PermissionDenied => "; run as root",
@@ -162,22 +234,13 @@ impl Journal {
             ))
         };
         let before = value_of(path).map_err(|error| failed("read", error))?;
-        if before == value {
+        if before == words.get(value).map_or(value, String::as_str) {
             return Ok(());
         }
         if !self.changed.iter().any(|known| known.path == path) {
-            self.note(path, &before).map_err(|error| {
-                HostError::Unfit(format!(
-                    "the setting {} is not changed, since {} cannot be written: {error}",
-                    path.display(),
-                    self.path.display()
-                ))
-            })?;
-            self.changed.push(Changed {
-                path: path.to_owned(),
-                before,
-                after: None,
-            });
+            let taken = words.iter().find(|(_, said)| **said == before);
+            let undo = Undo::Write(taken.map_or(&before, |(word, _)| word).clone());
+            self.note(path, before, undo)?;
         }
         fs::write(path, value).map_err(|error| failed("changed", error))?;
         let held = value_of(path).map_err(|error| failed("read", error))?;
@@ -196,9 +259,52 @@ impl Journal {
             .map_err(|error| HostError::Unfit(format!("the setting {} cannot be written: {error}", path.display())))
     }
 
-    fn note(&self, path: &Path, before: &str) -> io::Result<()> {
+    /// Makes a control group, which is removed when everything is put back.
+    ///
+    /// # Errors
+    /// When it cannot be noted or made.
+    pub fn make_group(&mut self, path: &Path) -> Result<(), HostError> {
+        group::check(path)?;
+        self.note(path, String::new(), Undo::Group)?;
+        fs::create_dir(path).map_err(|error| {
+            HostError::Unfit(format!(
+                "the control group {} cannot be made: {error}; run as root",
+                path.display()
+            ))
+        })
+    }
+
+    /// Has Memtis sample a process, which is ended when everything is put back.
+    ///
+    /// # Errors
+    /// When it cannot be noted or started.
+    pub fn start_sampling(&mut self, pid: i32) -> Result<(), HostError> {
+        htmm::check()?;
+        self.note(Path::new(htmm::FOLDER), String::new(), Undo::Sampling)?;
+        htmm::start(pid)
+    }
+
+    /// Has it on the disk how a change is taken back, before it is made.
+    fn note(&mut self, path: &Path, before: String, undo: Undo) -> Result<(), HostError> {
+        let changed = Changed {
+            path: path.to_owned(),
+            before,
+            after: None,
+            undo,
+        };
+        self.append(&changed.line()).map_err(|error| {
+            HostError::Unfit(format!(
+                "the setting {} is not changed, since {} cannot be written: {error}",
+                path.display(),
+                self.path.display()
+            ))
+        })?;
+        self.changed.push(changed);
+        Ok(())
+    }
+
+    fn append(&self, line: &str) -> io::Result<()> {
         let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
-        let line = format!("[{}, {}]\n", quoted(&path.display().to_string()), quoted(before));
         file.write_all(line.as_bytes())?;
         file.sync_all()?;
         // The name of a new file is on the disk only with its folder.
@@ -211,21 +317,13 @@ impl Journal {
         let mut result = Vec::new();
         let mut left = Vec::new();
         for changed in std::mem::take(&mut self.changed).into_iter().rev() {
-            let now = value_of(&changed.path);
-            let problem = match now {
-                // A file that went away with what it belonged to has nothing to put back.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-                Ok(value) if value == changed.before => None,
-                _ => {
-                    let written = fs::write(&changed.path, &changed.before).map_err(|error| error.to_string());
-                    let held = value_of(&changed.path).unwrap_or_default();
-                    written
-                        .err()
-                        .or_else(|| (held != changed.before).then(|| format!("it still holds '{held}'")))
-                }
-            };
+            let problem = changed.take_back();
             result.push(Restored {
-                value: value_of(&changed.path).unwrap_or_default(),
+                value: match (&changed.undo, &problem) {
+                    (Undo::Group, None) => "removed".to_owned(),
+                    (Undo::Sampling, None) => "ended".to_owned(),
+                    _ => value_of(&changed.path).unwrap_or_default(),
+                },
                 path: changed.path.clone(),
                 problem: problem.clone(),
             });
@@ -340,5 +438,51 @@ mod tests {
         let mut journal = Journal::open(&folder.0).expect("a journal");
         journal.set(&setting, "off").expect("set");
         assert!(journal.changed().is_empty() && !folder.0.join("settings.journal").exists());
+    }
+
+    #[test]
+    fn a_file_that_says_another_word_is_put_back_by_the_one_it_takes() {
+        let folder = Folder::new("words");
+        let setting = folder.setting("mode", "NONE-0, [BASE-1], SPLIT-2\n");
+        let words = Words::from([("1", "BASE-1"), ("2", "SPLIT-2")].map(|(a, b)| (a.to_owned(), b.to_owned())));
+        let mut journal = Journal::open(&folder.0).expect("a journal");
+        journal.set_as(&setting, "1", &words).expect("it holds that");
+        assert!(journal.changed().is_empty());
+        journal.set_as(&setting, "2", &words).expect("set");
+        drop(journal); // as kill -9 does
+
+        let mut found = Journal::open(&folder.0).expect("a journal");
+        assert_eq!(
+            (found.changed()[0].before.as_str(), &found.changed()[0].undo),
+            ("BASE-1", &Undo::Write("1".to_owned()))
+        );
+        // This file keeps what is written, and does not translate it as the kernel does.
+        assert_eq!(found.restore()[0].problem.as_deref(), Some("it still holds '1'"));
+        fs::write(&setting, "NONE-0, [BASE-1], SPLIT-2\n").expect("a file");
+        assert_eq!(found.restore()[0].problem, None);
+    }
+
+    #[test]
+    fn groups_and_sampling_of_a_run_that_was_killed_are_known() {
+        let folder = Folder::new("kinds");
+        let group = folder.0.join("group");
+        fs::create_dir(&group).expect("a folder");
+        let lines = format!(
+            "[{}, \"\", \"group\"]\n[\"{}\", \"\", \"sampling\"]\n",
+            quoted(&group.display().to_string()),
+            htmm::FOLDER
+        );
+        fs::write(folder.0.join("settings.journal"), lines).expect("a file");
+        let mut journal = Journal::open(&folder.0).expect("a journal");
+        let kinds: Vec<&Undo> = journal.changed().iter().map(|changed| &changed.undo).collect();
+        assert_eq!(kinds, [&Undo::Group, &Undo::Sampling]);
+        let restored = journal.restore();
+        assert!(
+            restored.iter().all(|restored| restored.problem.is_none()),
+            "{restored:?}"
+        );
+        let values: Vec<&str> = restored.iter().map(|restored| restored.value.as_str()).collect();
+        assert_eq!(values, ["ended", "removed"]);
+        assert!(!group.exists() && Journal::open(&folder.0).expect("a journal").changed().is_empty());
     }
 }

@@ -1,10 +1,14 @@
 //! Starting a program whose memory is to be tiered, and giving up rights that are not needed to watch it.
 
 use std::ffi::OsString;
+use std::fs::OpenOptions;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command};
 
+use crate::group::processes_file;
 use crate::numa;
 
 /// How a program is started.
@@ -18,13 +22,15 @@ pub struct Launch {
     pub hint_faults: bool,
     /// Whether it may have transparent huge pages.
     pub huge_pages: bool,
+    /// The control group that it is born in; absent: ours.
+    pub group: Option<PathBuf>,
 }
 
 impl Launch {
     /// Starts it.
     ///
     /// # Errors
-    /// When there is no such program, or no such node.
+    /// When there is no such program, no such node, or no such group.
     pub fn start(&self) -> io::Result<Child> {
         let (program, arguments) = self
             .command
@@ -33,9 +39,19 @@ impl Launch {
         let (node, hint_faults, huge_pages) = (self.node, self.hint_faults, self.huge_pages);
         let mut command = Command::new(program);
         command.args(arguments);
-        // SAFETY: two system calls, which is what may be done between fork and exec.
+        let group = match &self.group {
+            Some(group) => Some(OpenOptions::new().write(true).open(processes_file(group))?),
+            None => None,
+        };
+        // SAFETY: three system calls, which is what may be done between fork and exec.
         unsafe {
             command.pre_exec(move || {
+                // Memory that was taken before a process entered a group is not the group's.
+                if let Some(group) = &group
+                    && libc::write(group.as_raw_fd(), b"0".as_ptr().cast(), 1) != 1
+                {
+                    return Err(io::Error::last_os_error());
+                }
                 if !huge_pages && libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0 {
                     return Err(io::Error::last_os_error());
                 }

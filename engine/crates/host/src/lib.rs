@@ -8,6 +8,8 @@
 mod area;
 mod damon;
 pub mod follow;
+pub mod group;
+pub mod htmm;
 #[cfg(target_arch = "x86_64")]
 mod inject;
 #[cfg(not(target_arch = "x86_64"))]
@@ -32,7 +34,7 @@ mod window;
 mod written;
 
 pub use area::Area;
-pub use journal::{Changed, Journal, Restored, SharedJournal, value_of};
+pub use journal::{Changed, Journal, Restored, SharedJournal, Undo, Words, value_of};
 pub use look::monotonic_ns;
 pub use sampler::{Options, Sample, Sampler, sample};
 pub use window::{Cell, Window};

@@ -245,11 +245,16 @@ pub fn command() -> Command {
     let hold = Command::new("hold")
         .about("Holds settings of the host while a program runs, and puts them back: for systems that the kernel runs itself")
         .arg(
-            option("settings", "FILE", "JSON: a list of {\"path\", \"value\"}, set in this order; \"verify\": false for files that read otherwise")
+            option("settings", "FILE", "JSON: a list of {\"path\", \"value\"}, set in this order; \"verify\": false for files that read otherwise, \"says\": {VALUE: WORD} for those with words of their own")
                 .required(true)
                 .value_parser(value_parser!(PathBuf)),
         )
         .arg(flag("refuse-kdamonds", "does nothing where DAMON threads of somebody else run"))
+        .arg(
+            option("group", "DIR", "makes this control group, such as /sys/fs/cgroup/tiertune, before the settings are set, starts the program in it, and removes it")
+                .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(flag("htmm", "has Memtis, on its kernel, sample the program"))
         .arg(option("report", "FILE", "writes the report there").value_parser(value_parser!(PathBuf)))
         .arg(flag("json", "the report on standard output, at the end"))
         .arg(flag("kill-workload", "a signal that ends the daemon ends the workload, too"))
@@ -468,6 +473,8 @@ pub fn asked(matches: &ArgMatches) -> Result<Asked, String> {
         Some(("hold", matches)) => Ok(Asked::Hold(hold::Plan {
             settings: matches.get_one::<PathBuf>("settings").cloned().unwrap_or_default(),
             refuse_kdamonds: matches.get_flag("refuse-kdamonds"),
+            group: matches.get_one::<PathBuf>("group").cloned(),
+            htmm: matches.get_flag("htmm"),
             report: report(matches)?,
             json: matches.get_flag("json"),
             kill_workload: matches.get_flag("kill-workload"),

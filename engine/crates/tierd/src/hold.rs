@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tiertune_host::launch::{self, Launch};
 use tiertune_host::owner::{Owner, stop_on_signals, stopped};
-use tiertune_host::{Journal, SharedJournal, monotonic_ns, value_of};
+use tiertune_host::{Journal, SharedJournal, Words, group, htmm, monotonic_ns, value_of};
 
 use crate::facts::{self, Facts};
 use crate::kernel::Kernel;
@@ -24,6 +24,10 @@ pub struct Plan {
     pub settings: PathBuf,
     /// No DAMON thread of somebody else may run, whatever the settings are.
     pub refuse_kdamonds: bool,
+    /// The control group that is made for the program.
+    pub group: Option<PathBuf>,
+    /// Memtis samples the program.
+    pub htmm: bool,
     /// Where the report goes.
     pub report: Option<PathBuf>,
     /// The report on standard output as well.
@@ -45,6 +49,9 @@ struct Wanted {
     /// Reads back and compares; false for files that say something else than what was written.
     #[serde(default = "yes")]
     verify: bool,
+    /// What the file says for values that it takes, where that is something else.
+    #[serde(default)]
+    says: Words,
 }
 
 fn yes() -> bool {
@@ -57,6 +64,12 @@ impl Wanted {
             serde_json::Value::String(text) => text.clone(),
             other => other.to_string(),
         }
+    }
+
+    /// Whether the file holds what it was to, by what it says.
+    fn holds(&self, held: &str) -> bool {
+        let asked = self.text();
+        same(self.says.get(&asked).unwrap_or(&asked), held)
     }
 }
 
@@ -94,6 +107,8 @@ pub struct Report {
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
+    /// The control group that was made for it.
+    pub group: Option<String>,
     /// Seconds for which it ran.
     pub runtime_s: f64,
     /// Processor time of its processes.
@@ -210,9 +225,9 @@ fn set(journal: &mut Journal, wanted: &Wanted) -> Result<Held, Failure> {
     if before.is_none() && !wanted.verify {
         journal.write_only(&wanted.path, &asked)?;
     } else {
-        journal.set(&wanted.path, &asked)?;
+        journal.set_as(&wanted.path, &asked, &wanted.says)?;
     }
-    if is_pool(&wanted.path) && !value_of(&wanted.path).is_ok_and(|held| same(&asked, &held)) {
+    if is_pool(&wanted.path) && !value_of(&wanted.path).is_ok_and(|held| wanted.holds(&held)) {
         // Huge pages take memory in one piece. In four of six nodes with every other page free the kernel gave 199 to
         // 245 of 330 to 343, and no more when asked five times again; all of them once it had compacted, which need not
         // be repeated. The trigger holds nothing, and where it fails the setting tells soon enough.
@@ -220,7 +235,7 @@ fn set(journal: &mut Journal, wanted: &Wanted) -> Result<Held, Failure> {
         journal.set(&wanted.path, &asked)?;
     }
     let during = value_of(&wanted.path).ok();
-    if wanted.verify && !during.as_deref().is_some_and(|held| same(&asked, held)) {
+    if wanted.verify && !during.as_deref().is_some_and(|held| wanted.holds(held)) {
         return Err(Failure::Host(format!(
             "{} was set to {asked} and holds {}: this kernel does not take that",
             wanted.path.display(),
@@ -249,6 +264,10 @@ pub fn run(plan: &Plan, mut line: impl FnMut(&str)) -> Result<Report, Failure> {
     if let Some(reason) = taken(&wanted, plan.refuse_kdamonds) {
         return Err(Failure::Host(reason));
     }
+    if plan.htmm {
+        htmm::check()?;
+    }
+    plan.group.as_deref().map_or(Ok(()), group::check)?;
     let journal = SharedJournal::new(journal);
     let before = counters();
     // From here on a signal ends the run in good order.
@@ -277,6 +296,10 @@ fn hold(
     line: &mut impl FnMut(&str),
 ) -> Result<Report, Failure> {
     let mut held = Vec::new();
+    if let Some(group) = &plan.group {
+        journal.get().make_group(group)?;
+        line(&format!("{} is made", group.display()));
+    }
     for setting in wanted {
         let set = set(&mut journal.get(), setting)?;
         line(&format!(
@@ -292,8 +315,20 @@ fn hold(
         node: None,
         hint_faults: false,
         huge_pages: true,
+        group: plan.group.clone(),
     })?;
     let mut kernel = Linux::new(pid, true, false);
+    if plan.htmm
+        && let Err(error) = journal.get().start_sampling(pid)
+    {
+        // What it would go on with is not what was asked for.
+        launch::signal(pid, libc::SIGKILL);
+        while kernel.lives() {
+            let until = kernel.now_ns() + 20_000_000;
+            kernel.rest(until);
+        }
+        return Err(error.into());
+    }
     let begun_ns = monotonic_ns();
     while kernel.lives() && !stopped() {
         kernel.workload_cpu_ns();
@@ -326,6 +361,7 @@ fn hold(
         pid,
         exit_code,
         signal,
+        group: plan.group.as_ref().map(|group| group.display().to_string()),
         runtime_s: (monotonic_ns() - begun_ns) as f64 / 1e9,
         cpu_s: kernel.workload_cpu_ns() as f64 / 1e9,
         settings: held,
@@ -377,6 +413,13 @@ mod tests {
             assert!(same(asked, held), "{asked} {held}");
         }
         assert!(!same("1", "2") && !same("never", "always") && !same("1", "false"));
+    }
+
+    #[test]
+    fn a_file_may_say_another_word_than_the_one_it_takes() {
+        let text = r#"{"path": "/sys/mode", "value": 2, "says": {"1": "BASE-1", "2": "SPLIT-2"}}"#;
+        let mode: Wanted = serde_json::from_str(text).expect("it is right");
+        assert!(mode.holds("SPLIT-2") && !mode.holds("BASE-1") && !mode.holds("2"));
     }
 
     #[test]

@@ -211,6 +211,7 @@ fn begin(plan: &Plan, needs: Needs, chosen: &Chosen) -> Result<i32, Failure> {
                 node: Some(plan.nodes[1]),
                 hint_faults: needs.hint_faults && chosen.signals().hint_faults,
                 huge_pages: plan.page_bytes > PAGE_BYTES,
+                group: None,
             };
             start(&launch)
         }
