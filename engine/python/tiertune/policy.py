@@ -58,8 +58,8 @@ class Mechanics:
     lane.
 
     `mode` is who waits meanwhile: ``write-protected`` (writers), ``unmapped`` (all) or ``transactional``
-    (nobody; at most `passes` copies). `shootdowns` is how often each core that runs the program is interrupted
-    for a page that is moved in the background: 1 where a kernel unmaps pages one by one.
+    (nobody; at most `passes` copies). `shootdowns` is how often each core that runs the program is
+    interrupted for a page that is moved in the background: 1 where a kernel unmaps pages one by one.
     """
 
     lanes: int = 1
