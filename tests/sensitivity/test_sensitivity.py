@@ -177,7 +177,7 @@ def test_a_study_from_the_command_line(tmp_path: Path) -> None:
     assert swings["migration_cost"]["lead_at_low_pct"] > swings["migration_cost"]["lead_at_high_pct"]
     assert swings["hint_fault_ns"]["lead_at_low_pct"] == swings["hint_fault_ns"]["lead_at_high_pct"]
     assert swings["parallelism_random"]["lead_at_low_pct"] != swings["parallelism_random"]["lead_at_high_pct"]
-    assert found["told"] == "hemem/keen beats notier: robust, it holds in all 21 models"
+    assert found["told"] == "hemem/keen beats notier: robust, it holds in all 23 models"
     assert [Path(path).name for path in found["files"]] == [
         "report.html", "sensitivity.json", "leads.csv", "tornado-small.svg",
     ]  # fmt: skip
@@ -186,12 +186,12 @@ def test_a_study_from_the_command_line(tmp_path: Path) -> None:
     assert "--claim 'hemem/keen beats notier' --together 4 --results results-again" in found["reproduce"][-1]
     assert texts["tornado-small.svg"].startswith("<svg xmlns=")
     lines = list(csv.DictReader(io.StringIO(texts["leads.csv"])))
-    assert [line["holds"] for line in lines] == ["True"] * 21
+    assert [line["holds"] for line in lines] == ["True"] * 23
     assert float(lines[0]["lead_pct"]) == scene["nominal_lead_pct"]
     assert scene["nominal_interval_pct"] is None, "one seed has no interval"
     # The other way round nothing holds, and all of it is cached.
     again = tiertune(*common, "--claim", "notier beats hemem/keen")
-    said = "notier beats hemem/keen: not robust, it holds in 0 of 21 models"
+    said = "notier beats hemem/keen: not robust, it holds in 0 of 23 models"
     assert f"{said}; not even with the machine file's own values" in again.stdout
     assert "cached" in again.stderr or not again.stderr
     for claim, said in (

@@ -114,6 +114,15 @@ PARAMETERS = (
         _figure("hint_fault_ns"),
     ),
     Uncertain(
+        "shootdown_ns",
+        "ns",
+        "time that a core loses to the interrupt by which it forgets a page that moves",
+        500.0,
+        2000.0,
+        "500 to 1000 ns published for each core; twice that for what the interrupted core's caches lose",
+        _figure("shootdown_ns"),
+    ),
+    Uncertain(
         "window_instructions",
         "instructions",
         "reorder buffer, behind which computing overlaps with misses",
