@@ -14,6 +14,9 @@ from tiertune.fields import Flag, Integer, Name, Number, Size, Text
 from tiertune.files import Strict, find, load
 from tiertune.nearest import nearest
 
+HUGE_BYTES = 2 << 20
+"""Pages from this size on do not pay for page-table walks."""
+
 CurvePoint = tuple[Annotated[Number, Field(ge=0, le=1)], Annotated[Number, Field(ge=1, le=100)]]
 
 TIER_FIGURES = ("capacity_bytes", "latency_ns", "read_gbps", "write_gbps", "curve")
@@ -149,6 +152,13 @@ class Machine(Strict):
                     f"'{tier.name}' names two tiers; '{tier.name}-{number}' is free",
                 )
             seen.add(tier.name)
+
+    def relevant(self, page_bytes: int) -> dict[str, Any]:
+        """What a run on such pages depends on: `document` without what only smaller pages go by."""
+        document = self.document()
+        if page_bytes >= HUGE_BYTES:
+            document.pop("tlb_entries", None)
+        return document
 
     def document(self) -> dict[str, Any]:
         """The machine as the engine takes it: plain data, sizes in bytes, without the sources."""

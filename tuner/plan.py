@@ -111,7 +111,7 @@ def plan_of(campaign: Campaign, name: str | None = None) -> CampaignPlan:
         )
         contents[cell.key] = {
             "workload": workload.model_dump(mode="json"),
-            "machine": campaign.machine(cell.scenario.machine).document(),
+            "machine": campaign.machine(cell.scenario.machine).relevant(cell.scenario.page_bytes),
             "space": cell.space.model_dump(mode="json"),
             "default": default,
         }

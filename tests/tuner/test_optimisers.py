@@ -48,7 +48,9 @@ class TestAdvisedRandom(OptimiserContract):
 
 
 def test_every_registered_optimiser_has_a_contract_test() -> None:
-    tested = {suite.optimiser for suite in OptimiserContract.__subclasses__()}
+    # Other files hold wrappers of optimisers to the same contract.
+    suites = [suite for suite in OptimiserContract.__subclasses__() if suite.__module__ == __name__]
+    tested = {suite.optimiser for suite in suites}
     assert tested == {optimiser_class(name) for name in OPTIMISERS}
     assert {optimiser_class(name).name for name in OPTIMISERS} == set(OPTIMISERS)
 

@@ -6,7 +6,10 @@
 //! caches with least-recently-used replacement, and both go through Che's approximation, as data do in [`crate::cache`].
 //!
 //! Upper levels of the table are taken to be in the walker's own caches. Page tables lie in the fastest tier, where a
-//! kernel has them while that has room. Streams in sequence do without: the next page's translation is fetched ahead.
+//! kernel has them while that has room. Streams in sequence do without: the next page's translation is fetched ahead. Nor
+//! do their lines drive out entries: last-level caches keep lines that come once for a short time only (on Intel's
+//! processors since Ivy Bridge). Without that a chase beside a stream would read most entries from memory, which the
+//! latencies of Soar/Alto's microbenchmark on small pages (OSDI'25, section 2.1) exclude.
 //! Huge pages do without too: 64 GiB of them have 256 KiB of entries, which a core's second-level cache holds.
 
 use tiertune_workload::AccessClass;
@@ -60,8 +63,13 @@ pub fn walks(phase: &Phase, objects: &[Object], machine: &Machine, page_bytes: u
     }
     let hits = hit_shares(&phase.streams, objects, &reads, page_bytes, machine.llc_bytes);
     let miss = miss_shares(&phase.streams, objects, &hits);
-    // Lines that come into the cache from memory.
-    let passing = reads.iter().zip(&miss).map(|(reads, miss)| reads * miss).sum();
+    // Lines that come into the cache from memory, and stay as long as others.
+    let passing = reads
+        .iter()
+        .zip(&miss)
+        .zip(&phase.streams)
+        .filter(|(_, stream)| walked(stream));
+    let passing = passing.map(|((reads, miss), _)| reads * miss).sum();
     let stays: Vec<f64> = phase
         .groups
         .iter()
