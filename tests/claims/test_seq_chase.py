@@ -18,7 +18,7 @@ from tiertune.workloads.definition import load_workload
 
 BUFFER_BYTES = 2 * 10**9
 # Latencies of a machine are those of memory, and the published performance with all data in slow memory is
-# their ratio: only huge pages, which pay for no page-table walks, are without what small ones add (the last test).
+# their ratio: only huge pages, which pay for no page-table walks, are without what small ones add.
 HUGE_PAGE_BYTES = 2 * 2**20
 
 # Soar and Alto, OSDI'25, section 2.1, measured.
@@ -132,7 +132,7 @@ def test_latency_without_load_is_the_machine_s() -> None:
 
 
 def test_small_pages_add_their_walks() -> None:
-    """Of 1 GB in pages of 4 KiB the TLB holds 1536, and the entries of all, 2 MB, lie in the last-level cache."""
+    """Of 1 GB in pages of 4 KiB the TLB holds 1536; entries of all, 2 MB, lie in the last-level cache."""
     machine = load_machine("skx-cxl-emul")
     assert machine.tlb_entries is not None
     walked = 1 - machine.tlb_entries / (10**9 / 4096)
