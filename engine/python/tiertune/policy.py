@@ -81,7 +81,10 @@ class Mechanics:
         at_4k_ns, at_2m_ns = 11_500.0, 500_000.0
         share = (page_bytes - PAGE_4K) / (PAGE_2M - PAGE_4K)
         fixed_ns = round(max(at_4k_ns + share * (at_2m_ns - at_4k_ns), 0.0))
-        return cls(1, fixed_ns, fixed_ns, round(at_2m_ns), 4_000, 9.0, "write-protected")
+        shootdowns = 2.0 if page_bytes < PAGE_2M else 0.0
+        return cls(
+            1, fixed_ns, fixed_ns, round(at_2m_ns), 4_000, 9.0, "write-protected", shootdowns=shootdowns
+        )
 
 
 @dataclass(frozen=True)

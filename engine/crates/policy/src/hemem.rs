@@ -36,7 +36,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::knob::{Config, KnobError};
-use crate::mover::{LIST_ENTRY_NS, RECORD_NS, REMAP_NS, Room, fixed_ns};
+use crate::mover::{LIST_ENTRY_NS, RECORD_NS, REMAP_NS, Room, fixed_ns, shootdowns};
 use crate::page_list::{Links, NIL, PageList};
 use crate::rate_limit::RateLimit;
 use crate::registry::{PAGE_2M, PAGE_4K, System};
@@ -430,8 +430,7 @@ impl Policy for Hemem {
             remap_ns: REMAP_NS,
             copy_gbps,
             mode: CopyMode::WriteProtected,
-            // Two for a page of 2 MiB are below a hundredth of the time in which it is copied.
-            shootdowns: 0.0,
+            shootdowns: shootdowns(self.topology.page_bytes),
         }
     }
 

@@ -26,6 +26,13 @@ pub fn fixed_ns(page_bytes: u64) -> Nanos {
     (FIXED_4K_NS + share * (FIXED_2M_NS - FIXED_4K_NS)).max(0.0).round() as Nanos
 }
 
+/// Interrupts for a page: one as it is protected against writes, one as it is mapped elsewhere. For a page of 2 MiB they
+/// are below a hundredth of the time in which it is copied, and left out.
+#[must_use]
+pub fn shootdowns(page_bytes: u64) -> f64 {
+    if page_bytes < PAGE_2M { 2.0 } else { 0.0 }
+}
+
 /// A baseline is to differ from `hemem` in what it decides only, so it copies as `hemem` does by default.
 #[must_use]
 pub fn mechanics(page_bytes: u64) -> MigrationMechanics {
@@ -37,8 +44,7 @@ pub fn mechanics(page_bytes: u64) -> MigrationMechanics {
         remap_ns: REMAP_NS,
         copy_gbps: COPY_GBPS,
         mode: CopyMode::WriteProtected,
-        // Two for a page of 2 MiB are below a hundredth of the time in which it is copied.
-        shootdowns: 0.0,
+        shootdowns: shootdowns(page_bytes),
     }
 }
 
