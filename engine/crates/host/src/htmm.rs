@@ -51,9 +51,20 @@ pub fn sampling() -> Option<i32> {
         let name = entry.file_name();
         let name = name.to_str()?;
         let pid = name.parse().ok()?;
-        // Threads of the kernel have no command line.
-        (text(name, "comm").trim() == THREAD && text(name, "cmdline").is_empty()).then_some(pid)
+        (text(name, "comm").trim() == THREAD && is_kernels(&text(name, "stat"))).then_some(pid)
     })
+}
+
+/// Whether a line of `/proc/PID/stat` is of a thread of the kernel. That it has no command line would not do: nor has a
+/// program that is just becoming another one.
+fn is_kernels(stat: &str) -> bool {
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let flags = behind_name
+        .split_whitespace()
+        .nth(6)
+        .and_then(|flags| flags.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
 }
 
 /// Starts sampling of a process and of what it starts.
@@ -118,6 +129,17 @@ mod tests {
         let taken = check_in("/proc".as_ref(), Some(7)).expect_err("taken").to_string();
         assert!(taken.contains("ksamplingd, 7"), "{taken}");
         assert!(check_in("/proc".as_ref(), None).is_ok());
+    }
+
+    #[test]
+    fn threads_of_the_kernel_are_told_by_their_flags() {
+        assert!(is_kernels(
+            &fs::read_to_string("/proc/2/stat").unwrap_or_else(|_| "2 (kthreadd) S 0 0 0 0 -1 2129984".into())
+        ));
+        assert!(!is_kernels(&fs::read_to_string("/proc/self/stat").expect("readable")));
+        assert!(!is_kernels("7 (a) name) S 1 7 7 0 -1 4194304 1"));
+        assert!(is_kernels("7 (a) name) S 2 0 0 0 -1 2129984 0"));
+        assert!(!is_kernels(""));
     }
 
     #[test]
