@@ -67,7 +67,7 @@ def traits_of(workload: Workload, machine: Machine, scenario: Scenario) -> Trait
         workload=workload.name,
         workload_digest=fingerprint(workload.model_dump(mode="json"))[:DIGEST_DIGITS],
         machine=machine.name,
-        machine_digest=fingerprint(machine.document())[:DIGEST_DIGITS],
+        machine_digest=fingerprint(machine.relevant(scenario.page_bytes))[:DIGEST_DIGITS],
         latency_gap=following.latency_ns / fast.latency_ns,
         bandwidth_gap=fast.read_gbps / following.read_gbps,
         threads=scenario.threads or workload.threads,
