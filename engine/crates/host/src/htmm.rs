@@ -149,11 +149,13 @@ mod tests {
             .arg("60")
             .spawn()
             .expect("it starts");
-        let comm = fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap_or_default();
+        // `spawn` returns before the kernel gives the new program's name.
+        let comm = format!("/proc/{}/comm", child.id());
+        let named = waited(|| fs::read_to_string(&comm).is_ok_and(|comm| comm.trim() == THREAD));
         let found = sampling();
         child.kill().expect("it runs");
         child.wait().expect("it ended");
         fs::remove_dir_all(&name).expect("ours");
-        assert_eq!((comm.trim(), found), (THREAD, None));
+        assert_eq!((named, found), (true, None));
     }
 }
