@@ -399,12 +399,7 @@ impl Policy for Colloid {
     }
 
     fn mechanics(&self) -> MigrationMechanics {
-        let host = self.host.policy.mechanics();
-        MigrationMechanics {
-            // Of its kernel, Linux 6.3, where its host is of a kernel.
-            shootdowns: host.shootdowns.min(crate::kernel_migration::BATCHED_SHOOTDOWNS),
-            ..host
-        }
+        self.host.policy.mechanics()
     }
 
     fn overheads(&self) -> Overheads {

@@ -40,7 +40,7 @@ mod scheme;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-use crate::kernel_migration;
+use crate::kernel_migration::Unmapping;
 use crate::knob::{Config, KnobError};
 use crate::mover::LIST_ENTRY_NS;
 use crate::registry::{PAGE_2M, PAGE_4K, System};
@@ -54,6 +54,8 @@ pub use knobs::HmsdkConfig;
 use regions::Region;
 use scheme::{Action, Scheme};
 
+/// Of Linux 6.11 and later.
+const UNMAPPING: Unmapping = Unmapping::Together;
 /// One look at an accessed bit through the reverse map: 0.5 to 1 us with what it does to the TLB.
 const LOOK_NS: f64 = 750.0;
 /// Finding that a frame holds no page of an application.
@@ -366,8 +368,7 @@ impl Policy for Hmsdk {
     fn mechanics(&self) -> MigrationMechanics {
         MigrationMechanics {
             lanes: (self.kdamonds.len() as u32).max(1),
-            shootdowns: kernel_migration::BATCHED_SHOOTDOWNS, // of Linux 6.11 and later
-            ..kernel_migration::mechanics(self.topology.page_bytes)
+            ..UNMAPPING.mechanics(self.topology.page_bytes)
         }
     }
 
@@ -395,7 +396,7 @@ impl Policy for Hmsdk {
             self.kdamonds[index].in_flight -= 1;
             match migrated.outcome {
                 Outcome::Done => {
-                    cx.spend(kernel_migration::cpu_ns(self.topology.page_bytes));
+                    cx.spend(UNMAPPING.cpu_ns(self.topology.page_bytes));
                     if self.frames.frame(page).is_some() {
                         self.settle(page, cx.pages);
                     }

@@ -15,11 +15,11 @@
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-use crate::kernel_migration;
+use crate::kernel_migration::Unmapping;
 use crate::lru::{Lru, PAGE_SCAN_NS, Verdict};
 use crate::mover::{REMAP_NS, Room};
 use crate::registry::PAGE_4K;
-use crate::{Context, Migrated, Nanos, Outcome, Page, Tier, Topology};
+use crate::{Context, Migrated, MigrationMechanics, Nanos, Outcome, Page, Tier, Topology};
 
 /// `SWAP_CLUSTER_MAX`: 4 KiB pages that reclaim takes off a list at a time.
 const CLUSTER_PAGES: u64 = 32;
@@ -35,6 +35,7 @@ const MOST_FAILURES: u32 = 16;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Kswapd {
     page_bytes: u64,
+    unmapping: Unmapping,
     tiers: usize,
     batch_pages: u32,
     /// It stops once so many pages are free.
@@ -61,6 +62,7 @@ impl Kswapd {
     pub fn new(topology: &Topology, target_pages: u32) -> Self {
         Self {
             page_bytes: topology.page_bytes,
+            unmapping: Unmapping::Each,
             tiers: topology.capacity_pages.len(),
             batch_pages: (CLUSTER_PAGES * PAGE_4K / topology.page_bytes).max(1) as u32,
             target_pages: target_pages.min(topology.capacity_pages[0]),
@@ -77,6 +79,17 @@ impl Kswapd {
             failed_moves: 0,
             without_place: 0,
         }
+    }
+
+    /// It is of another kernel.
+    pub fn unmaps(&mut self, unmapping: Unmapping) {
+        self.unmapping = unmapping;
+    }
+
+    /// How its kernel moves pages.
+    #[must_use]
+    pub fn mechanics(&self) -> MigrationMechanics {
+        self.unmapping.mechanics(self.page_bytes)
     }
 
     /// A hopeless kswapd tries again after so long (TPP).
@@ -179,7 +192,7 @@ impl Kswapd {
                     cx.remap(page, tier);
                 } else if let Some(below) = room.below() {
                     room.moved(0, below);
-                    spent_ns += kernel_migration::cpu_ns(self.page_bytes);
+                    spent_ns += self.unmapping.cpu_ns(self.page_bytes);
                     cx.migrate(page, below);
                 } else {
                     self.without_place += 1;

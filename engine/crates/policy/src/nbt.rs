@@ -26,7 +26,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::hot_threshold::{HotThreshold, Judgement, Selection};
-use crate::kernel_migration;
+use crate::kernel_migration::Unmapping;
 use crate::knob::{Config, KnobError};
 use crate::numa_balancing::{NumaBalancing, Statistics};
 use crate::numa_scan::ScanPace;
@@ -183,13 +183,15 @@ impl Policy for Nbt {
     }
 
     fn mechanics(&self) -> MigrationMechanics {
-        kernel_migration::mechanics(self.topology.page_bytes)
+        self.balancing.kswapd.mechanics()
     }
 
     fn hand_over(&mut self, taken: Takeover) -> bool {
         let gate = taken == Takeover::Gate;
         if gate {
             self.balancing.scan.mark_all_tiers();
+            // Colloid's kernel is Linux 6.3.
+            self.balancing.kswapd.unmaps(Unmapping::Together);
             // Colloid's kernel leaves fault statistics out, as both tiers' pages fault for its sake.
             self.balancing.stop_counting();
         }
