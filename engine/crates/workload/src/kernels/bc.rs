@@ -82,12 +82,7 @@ impl GraphProgram for Bc {
         Parameter::int("sources", 1, 1024, "source vertices").or(Default::Int(1)),
         SEED,
     ];
-    const CLASSES: &'static [AccessClass] = &[
-        AccessClass::Random,
-        AccessClass::Gather,
-        AccessClass::Update,
-        AccessClass::Stream,
-    ];
+    const CLASSES: &'static [AccessClass] = &[AccessClass::Gather, AccessClass::Update, AccessClass::Stream];
     const TRAITS: &'static GraphTraits = &GraphTraits {
         objects: &OBJECTS,
         gathered: &[("forward", "depths")],

@@ -274,12 +274,13 @@ impl List {
         }
     }
 
-    /// The prefetcher needs two lines to see a stream; the ones before are independent random accesses.
+    /// The prefetcher needs two lines to see a stream. Those before it are addressed by the list's place in the index,
+    /// itself a gather, and are no more parallel than that.
     #[inline(always)]
     #[must_use]
     pub fn class(&self, edge: usize) -> AccessClass {
         if edge < self.streamed_from {
-            AccessClass::Random
+            AccessClass::Gather
         } else {
             AccessClass::Stream
         }

@@ -183,11 +183,11 @@ impl Search {
                         .starts
                         .load(memory, v as usize, AccessClass::Gather)
                         .map(|edge| edge as usize);
-                    // The prefetcher needs two lines of eight entries to see a stream.
+                    // The prefetcher needs two lines of eight entries to see a stream; those before are addressed by a gather.
                     let streamed_from = start / 8 * 8 + 16;
                     for edge in start..end {
                         let class = if edge < streamed_from {
-                            AccessClass::Random
+                            AccessClass::Gather
                         } else {
                             AccessClass::Stream
                         };

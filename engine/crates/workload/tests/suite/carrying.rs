@@ -434,7 +434,7 @@ fn traffic_grows_with_edges_or_with_vertices() {
         ("bc", AccessClass::Gather, "depths", true),
         ("bc", AccessClass::Stream, "depths", false),
         ("bc", AccessClass::Gather, "index", false),
-        ("bc", AccessClass::Random, "neighbours", true),
+        ("bc", AccessClass::Gather, "neighbours", true),
         ("bc", AccessClass::Stream, "successors", true),
         ("bc", AccessClass::Stream, "queue", false),
     ];
