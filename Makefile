@@ -150,6 +150,10 @@ lint-tools:
 
 .PHONY: lint
 lint: lint-tools setup ## Format, lint and types, Python and Rust; changes nothing
+	@$(MAKE) --jobs 2 --output-sync=target lint-python lint-rust
+
+.PHONY: lint-python
+lint-python: lint-tools setup
 	@echo "==> ruff"
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
@@ -157,7 +161,10 @@ lint: lint-tools setup ## Format, lint and types, Python and Rust; changes nothi
 	$(BIN)/mypy --no-error-summary
 	echo "==> ansible-lint"
 	(cd playbooks && PATH="$(CURDIR)/$(BIN):$$PATH" LC_ALL=C.UTF-8 ansible-lint --offline -q)
-	echo "==> cargo fmt"
+
+.PHONY: lint-rust
+lint-rust: lint-tools setup
+	@echo "==> cargo fmt"
 	cargo fmt --manifest-path $(CARGO_MANIFEST) --all --check
 	echo "==> cargo clippy"
 	cargo clippy --manifest-path $(CARGO_MANIFEST) --workspace --all-targets --locked --quiet -- -D warnings
@@ -220,8 +227,8 @@ test-host: ## Tests on a real Linux host
 	@if [ -n "$$(find tests/host -name 'test_*.py' 2>/dev/null | head -n 1)" ]; then
 	    .ci/prerequisites host >/dev/null
 	    $(MAKE) setup tierd tierload
-	    # A file at a time, in their order: the long ones are not the last.
-	    $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	    # A file at a time, in their order: the long ones are not the last. Much of it waits, so there is one process more.
+	    $(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) --dist loadfile --no-loadscope-reorder \
 	        -o faulthandler_timeout=1600 tests/host
 	else
 	    echo "test-host: there are no host tests yet; nothing was run"
