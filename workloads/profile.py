@@ -28,7 +28,7 @@ DEFAULT_PAGE_BYTES = 2 * 2**20
 RECORDING_BYTES = 64 * 2**20
 """What a recording takes beside what grows with its objects."""
 MOST_PER_BYTE = 3.0
-"""Most memory that a recording takes for a byte of its objects: 1.2 to 3.0 where kernels keep their data (a
+"""Most memory that a recording takes for a byte of its objects: 1.1 to 3.0 where kernels keep their data (a
 graph is built from a list of edges), measured for every kernel at two sizes."""
 ADDRESSES_PER_BYTE = {"gups": 1.0, "gups_objects": 1.0}
 """The same for kernels that keep no data while they are recorded, only addresses: 0.3 to 0.9."""
