@@ -41,7 +41,7 @@ PRESETS: dict[str, dict[str, int | float | bool]] = {
     "lean": {"trials": 40, "initial": 10, "random_share": 0.1, "race": True},
 }
 
-LATER = {"presets", "priors", "special_values", "objectives"}
+LATER = {"programs", "presets", "priors", "special_values", "objectives"}
 """Keys of a campaign that are off unless set, and left out of what is stored then."""
 
 MOST_FRONT_SEEDS = 1_600
@@ -322,6 +322,10 @@ class Campaign(Strict):
     )
     tracking: Tracking = Field(default=Tracking(), description="where people look at trials")
     workers: Integer = Field(default=1, ge=1, le=256, description="trials that run at the same time")
+    programs: Text | None = Field(
+        default=None,
+        description="folder of original programs on the hosts, run in live trials; absent: the host parts",
+    )
 
     @model_serializer(mode="wrap")
     def _as_of_old(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -391,7 +395,8 @@ class Campaign(Strict):
     def workload(self, name_or_path: str) -> Workload:
         """The workload that a scenario names; paths are relative to the campaign's file."""
         if name_or_path not in self._workloads:
-            self._workloads[name_or_path] = load_workload(name_or_path, self._folder)
+            workload = load_workload(name_or_path, self._folder)
+            self._workloads[name_or_path] = workload.with_programs(self.programs)
         return self._workloads[name_or_path]
 
     def machine(self, name_or_path: str) -> Machine:

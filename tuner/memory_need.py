@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tiertune.memory_limit import free_bytes
 from tiertune.tuner.backend import HostUnfit
-from tiertune.tuner.memory_limit import free_bytes
 from tiertune.tuner.report.numbers import quantity
 
 BYTES_PER_PAGE = 40

@@ -15,7 +15,8 @@ from tiertune.adapters.base import AdapterError
 from tiertune.adapters.registry import adapter_for
 from tiertune.files import InputError
 from tiertune.machines.definition import Machine, load_machine
-from tiertune.tuner.backend import NOTES, Backend, ConfigRejected, Notify, TrialTimeout
+from tiertune.memory_limit import TooLittleMemory
+from tiertune.tuner.backend import NOTES, Backend, ConfigRejected, HostUnfit, Notify, TrialTimeout
 from tiertune.tuner.memory_need import check_memory
 from tiertune.tuner.search.fidelity import shortened
 from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial, canonical
@@ -154,6 +155,8 @@ class SimBackend(Backend):
             )
         except engine.EngineError as error:
             raise InputError(f"workload {definition.name}: {error}") from error
+        except TooLittleMemory as error:
+            raise HostUnfit(str(error)) from error
         described = workload.describe()
         # Known only now: the footprint of a graph follows from its edges.
         misfit = fit_mistake(described["footprint_bytes"], scenario.ratio, scenario.page_bytes, machine)

@@ -31,7 +31,7 @@ from tiertune.workloads.kernels import (
     record_model,
     takes_threads,
 )
-from tiertune.workloads.live import HostPart
+from tiertune.workloads.live import HostPart, UpstreamPart
 from tiertune.workloads.streams import Streams
 
 if TYPE_CHECKING:
@@ -306,6 +306,11 @@ class Workload(Strict):
         default=None, description="how the workload runs on a real host; absent: it does not"
     )
 
+    # Left out of documents: a campaign that takes it has it as the host part.
+    upstream: UpstreamPart | None = Field(
+        default=None, exclude=True, description="the original program; absent: none that is run"
+    )
+
     @field_serializer("host")
     def _host_document(self, host: HostPart | None) -> dict[str, Any]:
         """Journals have had an empty mapping for `absent` since before there were hosts."""
@@ -314,6 +319,10 @@ class Workload(Strict):
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Streams say themselves how many threads run; each thread of gups has a hot element."""
         streams, record = self.sim.streams, self.sim.record
+        if self.upstream is not None:
+            told = {*self.upstream.metrics, *(self.upstream.readings or {})}
+            if self.metric.name not in told:
+                yield ("upstream", "metrics"), f"lacks {self.metric.name}, which campaigns improve"
         if streams is not None and streams.threads != self.threads:
             yield (
                 ("threads",),
@@ -328,6 +337,12 @@ class Workload(Strict):
                     f" each of {self.threads} threads; the smallest valid size is {least}"
                 ),
             )
+
+    def with_programs(self, folder: str | None) -> Workload:
+        """The workload whose live runs are of the original program in `folder`, where there is one."""
+        if folder is None or self.upstream is None:
+            return self
+        return self.model_copy(update={"host": self.upstream.host(folder)})
 
     @property
     def footprint_bytes(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -13,6 +14,9 @@ from tiertune.document import Path as Place
 from tiertune.fields import Integer, Number, Size, Text
 from tiertune.files import Strict
 from tiertune.units import format_size
+from tiertune.workloads.reading import Check, NoMetrics, Reading, number_in
+
+__all__ = ["ContainerPart", "HostPart", "NoMetrics", "Probe", "UpstreamPart"]
 
 PLACEHOLDERS = ("threads", "seed")
 PROCESSORS = r"\d+(-\d+)?(,\d+(-\d+)?)*"
@@ -20,8 +24,8 @@ HEADROOM_BYTES = 256 << 20
 """What a container may have over the footprint and a twentieth of it: the daemon, the program itself."""
 
 
-class NoMetrics(ValueError):
-    """The output is not what the workload's file says; a sentence."""
+WALL = "wall"
+"""In place of an expression: the time from the start of the program to its end."""
 
 
 class ContainerPart(Strict):
@@ -48,6 +52,20 @@ class ContainerPart(Strict):
             yield ("processors",), f"'{self.processors}' is no list of processors such as 0-7,16"
 
 
+class Probe(Strict):
+    """How it is found out, before the first trial, that a program is the one that is meant."""
+
+    arguments: list[Text] = Field(description="arguments with which the program says what it is")
+    expect: Text = Field(description="regular expression that its output or its error output has to match")
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """The expression is one."""
+        try:
+            re.compile(self.expect)
+        except re.error as error:
+            yield ("expect",), f"'{self.expect}' is no regular expression: {error}"
+
+
 class HostPart(Strict):
     """What is run on a host, for how long at most, and how its output is read."""
 
@@ -57,8 +75,21 @@ class HostPart(Strict):
     footprint: Size = Field(description="memory that the run takes, of which the ratio makes a part fast")
     metrics: Literal["tierload"] | dict[str, Text] = Field(
         default="tierload",
-        description="tierload (run with --json), or for each metric a regular expression with one group",
+        description="tierload (run with --json), or for each metric an expression with one group, or wall",
     )
+    readings: dict[str, Reading] | None = Field(
+        default=None, description="metrics that take more than an expression, beside or instead of `metrics`"
+    )
+    checks: dict[str, Check] | None = Field(
+        default=None, description="by name, what the output has to say for a result to be right"
+    )
+    environment: dict[str, Text] | None = Field(
+        default=None, description="variables for the command; placeholders as there"
+    )
+    exit_codes: list[Integer] | None = Field(
+        default=None, min_length=1, description="exit codes of a run that ended well; absent: 0"
+    )
+    probe: Probe | None = Field(default=None, description="how the program is told from others; absent: not")
     timeout_s: Number = Field(
         default=3600.0, gt=0, le=604_800, description="seconds after which a run is ended"
     )
@@ -82,37 +113,89 @@ class HostPart(Strict):
                     f" the smallest valid size is {format_size(self.footprint)}"
                 ),
             )
-        for number, word in enumerate(self.command):
+        given: list[tuple[Place, str]] = [
+            (("command", number), word) for number, word in enumerate(self.command)
+        ]
+        given += [(("environment", name), word) for name, word in (self.environment or {}).items()]
+        for place, word in given:
             for name in re.findall(r"\{(\w*)\}", word):
                 if name not in PLACEHOLDERS:
-                    yield (
-                        ("command", number),
-                        f"{{{name}}} stands for nothing; there are {{threads}} and {{seed}}",
-                    )
+                    yield place, f"{{{name}}} stands for nothing; there are {{threads}} and {{seed}}"
+        for name in self.environment or {}:
+            if not re.fullmatch(r"[A-Za-z_]\w*", name):
+                yield ("environment",), f"'{name}' is no name of a variable"
         if self.metrics == "tierload":
             if "--json" not in self.command:
                 yield ("command",), "lacks --json, from which the metrics of tierload are read"
             return
-        for name, pattern in self.metrics.items():
-            try:
-                groups = re.compile(pattern).groups
-            except re.error as error:
-                yield ("metrics", name), f"'{pattern}' is no regular expression: {error}"
-            else:
-                if groups != 1:
-                    yield (
-                        ("metrics", name),
-                        f"'{pattern}' has {groups} groups; it needs one, around the number",
-                    )
+        for name, regex in self.metrics.items():
+            if name in (self.readings or {}):
+                yield ("readings", name), "is among the metrics, too; keep one of the two"
+            if regex != WALL:
+                for _, sentence in Reading.model_construct(regex=regex).mistakes():
+                    yield ("metrics", name), sentence
+
+    @property
+    def ends_well(self) -> frozenset[int]:
+        """Exit codes of a run that ended well."""
+        return frozenset(self.exit_codes or [0])
 
     def words(self, threads: int, seed: int) -> list[str]:
         """The command of a trial."""
         known = {"threads": str(threads), "seed": str(seed)}
-        return [re.sub(r"\{(\w+)\}", lambda found: known[found[1]], word) for word in self.command]
 
-    def read(self, output: str) -> dict[str, float]:
-        """The metrics in the output of a run. Raises NoMetrics where they are not there."""
-        return _tierload(output) if self.metrics == "tierload" else _matched(output, self.metrics)
+        def filled(word: str) -> str:
+            return re.sub(r"\{(\w+)\}", lambda found: known[found[1]], word)
+
+        variables = [f"{name}={filled(word)}" for name, word in (self.environment or {}).items()]
+        return [*(["env", *variables] if variables else []), *map(filled, self.command)]
+
+    def read(self, output: str, errors: str = "", wall_s: float | None = None) -> dict[str, float]:
+        """The metrics of a run: a pure function of what it said and how long it took.
+
+        Raises NoMetrics where they are not there, or where a check fails.
+        """
+        for name, check in (self.checks or {}).items():
+            check.look(name, output, errors)
+        readings = self.readings or {}
+        found = {name: number_in(name, reading, output, errors) for name, reading in readings.items()}
+        if self.metrics == "tierload":
+            return {**_tierload(output), **found}
+        for name, regex in self.metrics.items():
+            if regex != WALL:
+                found[name] = number_in(name, Reading(regex=regex), output, errors)
+            elif wall_s is None:
+                raise NoMetrics(f"nobody says how long the program ran, which is {name}")
+            else:
+                found[name] = wall_s
+        return found
+
+
+class UpstreamPart(HostPart):
+    """The original program, as the operator has it: where a campaign names the folder of `programs`, live
+    trials are of that instead of the `host` part."""
+
+    origin: Text = Field(description="repository, commit and licence of the program, which is not ours")
+
+    metrics: dict[str, Text] = Field(
+        default={}, description="for each metric an expression with one group, or wall: the time of the run"
+    )
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """The program lies in the operator's folder."""
+        yield from super().mistakes()
+        if Path(self.command[0]).is_absolute() or ".." in Path(self.command[0]).parts:
+            yield (
+                ("command", 0),
+                f"'{self.command[0]}' is not below a folder; write it as it lies in the folder of programs",
+            )
+
+    def host(self, folder: str) -> HostPart:
+        """The same as a host part, its program in `folder`."""
+        plain = {name: getattr(self, name) for name in HostPart.model_fields}
+        return HostPart.model_construct(
+            **{**plain, "command": [str(Path(folder) / self.command[0]), *self.command[1:]]}
+        )
 
 
 def _tierload(output: str) -> dict[str, float]:
@@ -134,17 +217,3 @@ def _tierload(output: str) -> dict[str, float]:
     own = {name: float(value) for trial in trials for name, value in trial.get("metrics", {}).items()}
     said = {name: float(value) for name, value in end.items() if isinstance(value, int | float)}
     return {**own, **said}
-
-
-def _matched(output: str, patterns: dict[str, str]) -> dict[str, float]:
-    """The last number that each expression finds, since programs print intermediate ones before."""
-    found: dict[str, float] = {}
-    for name, pattern in patterns.items():
-        hits = re.findall(pattern, output, re.MULTILINE)
-        if not hits:
-            raise NoMetrics(f"nothing in the output matches '{pattern}', which is {name}")
-        try:
-            found[name] = float(hits[-1])
-        except ValueError as error:
-            raise NoMetrics(f"'{hits[-1]}', which '{pattern}' finds for {name}, is no number") from error
-    return found

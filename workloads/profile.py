@@ -16,12 +16,22 @@ from typing import Any
 
 from tiertune.engine import EngineError, EngineWorkload, profile_version, record, version
 from tiertune.machines.definition import Machine
+from tiertune.memory_limit import TooLittleMemory, free_bytes
 from tiertune.workloads.definition import Workload
+from tiertune.workloads.kernels import carried
 from tiertune.workloads.profile_file import UnreadableProfile, opened, read_profile, write_profile
 
 Notify = Callable[[str], None]
 
 DEFAULT_PAGE_BYTES = 2 * 2**20
+
+RECORDING_BYTES = 64 * 2**20
+"""What a recording takes beside what grows with its objects."""
+MOST_PER_BYTE = 3.0
+"""Most memory that a recording takes for a byte of its objects: 1.1 to 3.0 where kernels keep their data (a
+graph is built from a list of edges), measured for every kernel at two sizes."""
+ADDRESSES_PER_BYTE = {"gups": 1.0, "gups_objects": 1.0}
+"""The same for kernels that keep no data while they are recorded, only addresses: 0.3 to 0.9."""
 
 
 def profile_for(
@@ -38,7 +48,7 @@ def profile_for(
     Synthetic streams are built at once. A kernel is executed and recorded the first time, which takes
     seconds, and read from `cache_dir` afterwards; `notify` gets plain sentences about that. A stored profile
     that cannot be used is recorded again. `page_bytes` is the page size of the runs to come. Raises
-    `EngineError` when the engine refuses the request.
+    `EngineError` when the engine refuses the request, `TooLittleMemory` where a recording would not fit.
     """
     sim = workload.sim
     if sim.streams is not None:
@@ -56,6 +66,7 @@ def profile_for(
             return EngineWorkload.from_profile(columns, metadata, carry, threads)
         except (UnreadableProfile, EngineError) as error:
             notify(f"warning: the stored profile {path} cannot be used ({error}); recording it again")
+    check_recording_fits(workload, machine, threads)
     notify(f"recording {workload.name}: {_spelled(request)}")
     started = time.monotonic()
     columns, metadata = record(request)
@@ -70,6 +81,34 @@ def profile_for(
         what = f"recorded {workload.name} in {took:.1f} s"
         notify(f"warning: {what}, but {path} cannot be written: {error.strerror}")
     return loaded
+
+
+def recording_bytes(workload: Workload, machine: Machine, threads: int) -> int:
+    """About the most memory that recording a workload's kernel takes."""
+    plan = workload.record_plan(machine.llc_bytes, threads)
+    kernel = str(workload.kernel_request(threads)["kernel"])
+    return RECORDING_BYTES + int(plan.recorded_bytes * ADDRESSES_PER_BYTE.get(kernel, MOST_PER_BYTE))
+
+
+def check_recording_fits(workload: Workload, machine: Machine, threads: int) -> None:
+    """Raises `TooLittleMemory` where a recording would be ended for want of memory, before it begins."""
+    needed, free = recording_bytes(workload, machine, threads), free_bytes()
+    if needed <= free:
+        return
+    record = workload.kernel_request(threads)
+    sizes = [name for name in carried(str(record["kernel"])) if name in record]
+    smaller = "a smaller sim.record"
+    if sizes:
+        smaller += f".{sizes[0]} (it is {record[sizes[0]]}), sim.carry.{sizes[0]} keeps what it stands for"
+    raise TooLittleMemory(
+        f"recording {workload.name}: about {_spelled_size(needed)} of memory are needed,"
+        f" {_spelled_size(free)} are free; write {smaller}, or end what else runs;"
+        " `tiertune doctor` says how much is free"
+    )
+
+
+def _spelled_size(size_bytes: int) -> str:
+    return f"{size_bytes / 2**30:.1f} GiB" if size_bytes >= 2**30 else f"{size_bytes / 2**20:.0f} MiB"
 
 
 def record_request(workload: Workload, machine: Machine, threads: int) -> dict[str, Any]:

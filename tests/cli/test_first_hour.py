@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,8 @@ import pytest
 
 from tests.cli.small import WORKLOAD, tiertune, write_small
 from tests.sweep.small import SWEEP, write_sweep
+from tiertune.memory_limit import free_bytes
 from tiertune.tuner import memory_need
-from tiertune.tuner.memory_limit import free_bytes
 from tiertune.tuner.memory_need import BYTES_PER_PAGE, SMALLER
 from tiertune.tuner.simulation import SimBackend
 
@@ -90,6 +91,23 @@ def test_a_sweep_of_which_one_run_is_left_needs_memory_for_one(
     with_free(monkeypatch, int(SWEPT_PAGES * BYTES_PER_PAGE * 1.5))
     done = tiertune("sweep", write_sweep(tmp_path, few), *words)
     assert done.exit_code == 0, done.stderr
+
+
+def test_a_recording_that_memory_cannot_hold_says_how_to_go_smaller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_free(monkeypatch, 100 * 2**20)
+    for command in (
+        ["record", "bc-kron", "-m", "skx-numa"],
+        ["run", "hemem", "-w", "bc-kron", "-m", "skx-numa"],
+    ):
+        refused = tiertune(*command, "--results", tmp_path)
+        assert refused.exit_code == 3
+        assert re.search(
+            r"recording bc-kron: about \d+ MiB of memory are needed, 100 MiB are free; write a smaller"
+            r" sim\.record\.scale \(it is 18\)",
+            refused.stderr,
+        )
 
 
 def test_memory_that_ran_out_is_no_bug_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

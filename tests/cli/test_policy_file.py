@@ -142,6 +142,16 @@ def test_what_another_version_was_tuned_to_is_not_carried_into_a_sweep(folder: P
     assert row["error"] == "campaign small tuned another version of careful's file"
 
 
+def test_resume_names_the_option_that_a_policy_in_python_needs(folder: Path) -> None:
+    (folder / "small.yaml").write_text((folder / "small.yaml").read_text().replace(OWN, CAREFUL))
+    done("tune", "small.yaml", "--policy-file", "careful.py")
+    said = refused("resume", "small")
+    assert "careful is a policy written in Python, of a file whose SHA-256 is " + digest(POLICY) in said
+    assert "tiertune resume small --policy-file FILE.py" in said
+    assert "changed" not in said
+    done("resume", "small", "--policy-file", "careful.py")
+
+
 def test_a_comparison_has_the_policy_beside_the_others_and_is_of_one_version(folder: Path) -> None:
     text = (folder / "small.yaml").read_text().replace(OWN, OWN + CAREFUL)
     text = text.replace("trials: 8, initial: 4", "trials: 2, initial: 1")

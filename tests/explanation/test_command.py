@@ -19,7 +19,7 @@ from tests.cli.figures import check_figures
 from tests.cli.page_commands import check_commands
 from tests.cli.small import tiertune, write_small
 from tests.configs.corpus import ROOT
-from tests.explanation.one_cell import QUICK, write_one
+from tests.explanation.one_cell import FORBIDDEN, QUICK, write_one
 from tiertune import engine
 from tiertune.tuner.journal import Journal
 
@@ -75,6 +75,28 @@ def test_what_is_around_is_measured_in_the_range(done: Done) -> None:
     )
     assert grid["ratios"][row][column] == pytest.approx(tuned, rel=0.1)
     assert 0.0 <= grid["beyond"] <= 1.0
+
+
+def test_what_the_space_forbids_is_never_measured(tmp_path: Path) -> None:
+    made = tiertune(
+        "explain", write_one(tmp_path, FORBIDDEN), *QUICK, "--results", tmp_path / "results", "--json"
+    )
+    assert made.exit_code == 0, made.stderr
+    (cell,) = json.loads(made.stdout)["cells"]
+    assert len(cell["lines"]) == 2
+    for line in cell["lines"]:
+        above = [point["value"] > FORBIDDEN[line["knob"]] for point in line["points"]]
+        assert above[-1], "the upper end of every knob is forbidden"
+        assert above == [point["ratio"] is None for point in line["points"]]
+    for one in cell["stability"]["neighbours"]:
+        assert one["value"] <= FORBIDDEN[one["knob"]]
+    grid = cell["grid"]
+    first, second = (FORBIDDEN[knob] for knob in grid["knobs"])
+    for row, ratios in zip(grid["rows"], grid["ratios"], strict=True):
+        for column, ratio in zip(grid["columns"], ratios, strict=True):
+            assert (ratio is None) == (row > first or column > second)
+    assert all(step["forbidden"] == (step["ratio"] is None) for step in cell["way"]["steps"])
+    assert all(value <= FORBIDDEN[knob] for knob, value in cell["way"]["config"].items())
 
 
 def test_nothing_is_judged_on_a_seed_of_the_search(done: Done) -> None:

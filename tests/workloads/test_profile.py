@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,15 @@ import pytest
 from tests.configs.corpus import ROOT
 from tiertune import engine
 from tiertune.machines.definition import Machine, load_machine
+from tiertune.memory_limit import TooLittleMemory
 from tiertune.workloads import profile
 from tiertune.workloads.definition import BcRecord, Workload, load_workload
+from tiertune.workloads.kernels import carried
 from tiertune.workloads.profile import (
     profile_for,
     profile_path,
     record_request,
+    recording_bytes,
 )
 from tiertune.workloads.profile_file import UnreadableProfile, read_profile, write_profile
 
@@ -68,6 +73,59 @@ def test_recorded_once_and_the_same_when_read_back(
     assert stored.read_bytes() == before
     assert again.describe() == first.describe()
     assert runtime(again, machine) == runtime(first, machine) > 0
+
+
+@pytest.mark.parametrize("size", ["as given", "larger"])
+def test_a_recording_takes_no_more_memory_than_is_foretold(
+    workload: Workload, machine: Machine, size: str
+) -> None:
+    record = workload.kernel_request()
+    if size == "larger":
+        # So that what grows with the objects is most of it.
+        document = workload.model_dump(mode="json", exclude={"host"})
+        for name in carried(str(record["kernel"]))[:1]:
+            # The volume of a grid grows with the cube of its edge.
+            factor = 2 if record["kernel"] in ("bwaves", "npb_lu", "npb_sp", "npb_ft") else 8
+            document["sim"]["record"][name] = record[name] + 4 if name == "scale" else factor * record[name]
+        document["sim"]["carry"] = {}
+        workload = Workload.model_validate(document)
+    foretold = recording_bytes(workload, machine, workload.threads)
+    script = (
+        "import json, resource, sys; from tiertune import engine; import numpy;"
+        "most = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10;"
+        "engine.profile_version(); before = most();"
+        "engine.record(json.loads(sys.argv[1])); print(most() - before)"
+    )
+    request = json.dumps(record_request(workload, machine, workload.threads))
+    took = int(
+        subprocess.run([sys.executable, "-c", script, request], capture_output=True, check=True).stdout
+    )
+    assert took <= foretold
+
+
+def test_a_recording_that_memory_cannot_hold_is_refused_before_it_begins(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = load_workload("bc-kron")
+    needed = recording_bytes(graph, machine, graph.threads)
+    said: list[str] = []
+    monkeypatch.setattr(profile, "free_bytes", lambda: needed - 1)
+    with pytest.raises(TooLittleMemory) as refused:
+        profile_for(graph, machine, None, tmp_path, said.append)
+    assert not said
+    assert not list(tmp_path.iterdir())
+    need, free = (f"{size / 2**20:.0f} MiB" for size in (needed, needed - 1))
+    assert str(refused.value) == (
+        f"recording bc-kron: about {need} of memory are needed, {free} are free; write a smaller"
+        " sim.record.scale (it is 18), sim.carry.scale keeps what it stands for, or end what else"
+        " runs; `tiertune doctor` says how much is free"
+    )
+    monkeypatch.setattr(profile, "free_bytes", lambda: needed)
+    profile_for(graph, machine, None, tmp_path, said.append)
+    # What is recorded already takes no such memory.
+    monkeypatch.setattr(profile, "free_bytes", lambda: 0)
+    profile_for(graph, machine, None, tmp_path, said.append)
+    assert [line.split(" ", 1)[0] for line in said] == ["recording", "recorded"]
 
 
 def test_stored_file_is_ordinary_parquet(workload: Workload, machine: Machine, tmp_path: Path) -> None:

@@ -209,12 +209,13 @@ def resume(
       tiertune resume demo
     """
     from tiertune.tuner.api.results import campaign_folder
-    from tiertune.tuner.cli.policies import refuse_elsewhere, register_policies
+    from tiertune.tuner.cli.policies import check_policies_of, refuse_elsewhere, register_policies
 
     places_given = {"--scheduler": scheduler, "--hosts": hosts, "--here": here, "--container": container}
     refuse_elsewhere(policy_file, places_given)
     register_policies(policy_file)
     folder = campaign_folder(campaign, results)
+    check_policies_of(folder, f"tiertune resume {shlex.quote(campaign)}{_folder_words(results)}")
     stored = folder / "campaign.yaml"
     source = str(stored) if stored.is_file() and not extend else campaign
     places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [], container)
@@ -228,6 +229,10 @@ def resume(
         as_json=as_json,
         policies=policy_file,
     )
+
+
+def _folder_words(results: Path) -> str:
+    return "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
 
 
 def _tune(
@@ -269,8 +274,7 @@ def _tune(
         except BaseException as error:
             if not was_interrupted(error):
                 raise
-            where = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
-            where += words(policies)
+            where = _folder_words(results) + words(policies)
             raise KeyboardInterrupt(
                 f"stopped; nothing that was finished is lost: `tiertune resume {plan.name}{where}` goes on"
             ) from None

@@ -134,7 +134,7 @@ def _packages() -> list[Finding]:
 def _memory() -> Finding:
     import psutil
 
-    from tiertune.tuner.memory_limit import free_bytes
+    from tiertune.memory_limit import free_bytes
 
     free = free_bytes()
     detail = f"{free / GIB:.1f} GiB available, {psutil.cpu_count()} CPUs"

@@ -196,7 +196,7 @@ def _line(step: dict[str, Any], name: str, enough: int | None) -> list[str]:
     return [
         str(step["step"]),
         name + value,
-        "failed" if failed else f"{step['ratio']:.3f}",
+        f"{step['ratio']:.3f}" if not failed else "forbidden" if step["forbidden"] else "failed",
         "" if failed else f"{step['low']:.3f} to {step['high']:.3f}",
         "" if step["share"] is None else f"{step['share'] * 100:.0f} %",
         "enough" if step["step"] == enough else "",

@@ -15,6 +15,8 @@ from typing import ParamSpec
 
 import typer
 
+from tiertune.memory_limit import TooLittleMemory
+
 BUG, BAD_INPUT, UNFIT_HOST, REGRESSION, INCOMPLETE, STOPPED = 1, 2, 3, 4, 5, 130
 EXIT_CODES = {
     0: "done",
@@ -90,7 +92,7 @@ def exit_code(error: Exception) -> int:
 
 def sentence(error: Exception) -> str:
     """What is wrong, in words."""
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) and not isinstance(error, TooLittleMemory):
         from tiertune.tuner.memory_need import SMALLER
 
         return f"memory ran out; {SMALLER}; `tiertune doctor` says how much is free"

@@ -92,7 +92,7 @@ def live_plan(campaign: Campaign, plan: CampaignPlan, places: Places) -> Campaig
         names = ", ".join(sorted({entry.workload for entry in campaign.scenarios}))
         raise InputError(
             f"{places.live}: no workload of this campaign says how it runs on a host ({names} have no 'host'"
-            " part); simulated trials go to workers with --scheduler"
+            f" part{_programs_words(campaign)}); simulated trials go to workers with --scheduler"
         )
     decisive = {**plan.document["campaign"], "live": live}
     for cell in plan.cells:
@@ -105,9 +105,23 @@ def live_plan(campaign: Campaign, plan: CampaignPlan, places: Places) -> Campaig
         _loadable(campaign, plan, places, live)
         decisive["upstream"] = {name: part.model_dump(mode="json") for name, part in upstreams.items()}
     if places.container is not None:
+        if campaign.programs is not None:
+            raise InputError(
+                f"programs: {campaign.programs} is a folder of hosts, which containers do not see; leave it"
+                " out"
+            )
         decisive["container"] = True
     document = {**plan.document, "campaign": decisive}
     return replace(plan, document=document)
+
+
+def _programs_words(campaign: Campaign) -> str:
+    has = sorted(
+        {e.workload for e in campaign.scenarios if campaign.workload(e.workload).upstream is not None}
+    )
+    return (
+        f", but {', '.join(has)} an original program: programs: FOLDER in the campaign runs it" if has else ""
+    )
 
 
 def _loadable(campaign: Campaign, plan: CampaignPlan, places: Places, live: Sequence[str]) -> None:

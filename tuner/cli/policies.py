@@ -32,6 +32,28 @@ def register_policies(files: Sequence[Path] | None) -> None:
             taken[policy.name] = file
 
 
+def check_policies_of(folder: Path, command: str) -> None:
+    """Raises `InputError` where the campaign in `folder` tunes a policy written in Python that no file was
+    named for; `command` is what to give the file to."""
+    from tiertune import engine
+    from tiertune.files import InputError
+    from tiertune.tuner.journal import Journal
+    from tiertune.tuner.journal_claim import JournalError
+
+    try:
+        with Journal(folder / "journal.sqlite", writer=False) as journal:
+            cells = journal.claimed().document["cells"].values()
+    except JournalError:
+        return  # whoever opens it to go on says what is wrong, and nothing if it was killed before it began
+    for cell in cells:
+        name = cell["space"]["system"] if "code" in cell else ""
+        if name and name not in engine.registered():
+            raise InputError(
+                f"{name} is a policy written in Python, of a file whose SHA-256 is {cell['code']}; name that"
+                f" file: {command} --policy-file FILE.py"
+            )
+
+
 def refuse_elsewhere(files: Sequence[Path] | None, options: Mapping[str, object]) -> None:
     """Raises `InputError` where such policies would run in another process than this one."""
     from tiertune.files import InputError

@@ -145,6 +145,7 @@ def _step(step: Step, number: int) -> Data:
         "share_low": share.low if share else None,
         "share_high": share.high if share else None,
         "keeps_constraints": step.keeps_constraints,
+        "forbidden": step.forbidden,
     }
 
 

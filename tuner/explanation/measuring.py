@@ -9,6 +9,8 @@ from typing import Literal
 import numpy as np
 
 from tiertune import engine
+from tiertune.spaces.definition import Space
+from tiertune.spaces.forbidden import clauses_of, forbidden_by
 from tiertune.tuner.search.constraint import Constraint, broken, means
 from tiertune.tuner.statistics import Effect, effect
 from tiertune.tuner.transfer.context import Context, complete
@@ -33,20 +35,22 @@ def held_back_seeds(context: Context, stage: Stage, count: int) -> tuple[int, ..
 
 @dataclass(frozen=True)
 class Bench:
-    """Measures configs of a context on the seeds of a stage; what is known is not measured again."""
+    """Measures configs of a context on the seeds of a stage; what is known is not measured again. What the
+    space forbids is never measured."""
 
     context: Context
+    space: Space
     laboratory: Laboratory
     seeds: tuple[int, ...]
 
     def measure(self, configs: Iterable[Config]) -> None:
-        """Run these on all seeds; those that the system refuses are passed over."""
+        """Run these on all seeds; those that the system refuses or the space forbids are passed over."""
         place = place_of(self.context)
         legal = [found for config in configs if (found := self.legal(config)) is not None]
         self.laboratory.measure((place, config, self.seeds) for config in legal)
 
     def costs(self, config: Config) -> np.ndarray:
-        """Costs by seed, NaN where a run failed or the system refuses the config."""
+        """Costs by seed, NaN where a run failed or the config is not to be run."""
         legal = self.legal(config)
         if legal is None:
             return np.full(len(self.seeds), np.nan)
@@ -72,11 +76,20 @@ class Bench:
         return broken(constraints, means(self._metrics(legal)), means(self._metrics(default)))
 
     def legal(self, config: Config) -> Config | None:
-        """The complete config, None where the system refuses it."""
+        """The complete config, None where the system refuses it or the space forbids it."""
         try:
-            return complete(self.context.system, config)
+            whole = complete(self.context.system, config)
         except engine.EngineError:
             return None
+        return None if self.forbids(whole) else whole
+
+    def forbids(self, config: Config) -> bool:
+        """Whether the search would never have tried this config. The default and tuned were run already,
+        whatever the space says."""
+        whole = complete(self.context.system, config)
+        if whole in (self.context.tuned, complete(self.context.system, {})):
+            return False
+        return forbidden_by(clauses_of(self.space), self.space.start(whole)) is not None
 
     def _metrics(self, config: Config) -> list[dict[str, float]]:
         place = place_of(self.context)
@@ -84,6 +97,6 @@ class Bench:
         return [result.metrics for result in results if result.status == Status.OK]
 
 
-def bench_of(context: Context, laboratory: Laboratory, stage: Stage, count: int) -> Bench:
+def bench_of(context: Context, space: Space, laboratory: Laboratory, stage: Stage, count: int) -> Bench:
     """A bench with `count` seeds of a stage."""
-    return Bench(context, laboratory, held_back_seeds(context, stage, count))
+    return Bench(context, space, laboratory, held_back_seeds(context, stage, count))

@@ -125,7 +125,7 @@ def pair(cell: Data, name: str) -> str:
         ratio = grid["ratios"][row][column]
         tuned = [rows[row], columns[column]] == grid["tuned"]
         if ratio is None:
-            return HeatCell(None, "failed", tuned)
+            return HeatCell(None, "not run", tuned)
         return HeatCell(math.log(ratio) / deepest, f"{ratio:.2f}", tuned)
 
     first, second = grid["knobs"]

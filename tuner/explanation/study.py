@@ -43,7 +43,8 @@ class Settings:
 @dataclass(frozen=True)
 class Step:
     """A config on the way from default to tuned: what was changed in this step, and what all changes so far
-    gain on the seeds of judgement. `added` is against the step before."""
+    gain on the seeds of judgement. `added` is against the step before. A way may lead through what the space
+    forbids, which is not measured."""
 
     changes: Config
     config: Config
@@ -51,6 +52,7 @@ class Step:
     added: Effect | None
     share: Share | None
     keeps_constraints: bool
+    forbidden: bool
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def run_study(context: Context, trials: Trials, settings: Settings, laboratory: 
     importance = importance_of(names, trials.places, trials.costs)
     changed = changed_knobs(context.system, context.tuned)
     way = _way(context, trials, changed, settings, laboratory)
-    around = bench_of(context, laboratory, "around", AROUND_SEEDS)
+    around = bench_of(context, trials.space, laboratory, "around", AROUND_SEEDS)
     axes = [axis for axis in trials.axes if acts(axis, context.tuned)]
     neighbours = _neighbours(context, axes, around)
     ranked = _ranked(axes, way, importance, neighbours)[: settings.slices]
@@ -141,7 +143,7 @@ def run_study(context: Context, trials: Trials, settings: Settings, laboratory: 
         neighbours=neighbours,
         bounds={axis.name: bound for axis in axes if (bound := bound_of(axis, context.tuned[axis.name]))},
         lines=lines,
-        grid=_grid(context, _pair(ranked, axes, importance), settings, laboratory),
+        grid=_grid(context, trials, _pair(ranked, axes, importance), settings, laboratory),
     )
 
 
@@ -150,7 +152,7 @@ def _way(
 ) -> Way:
     if not context.improved:
         return Way((), None, {}, "nothing better than the default was found, so there is no gain to divide")
-    choice = bench_of(context, laboratory, "choice", CHOICE_SEEDS)
+    choice = bench_of(context, trials.space, laboratory, "choice", CHOICE_SEEDS)
 
     def only(knobs: frozenset[str]) -> Config:
         return {name: value for name, value in changed.items() if name in knobs}
@@ -167,7 +169,7 @@ def _way(
     sets = [frozenset(path[:count]) for count in range(len(path) + 1)]
     if len(path) < len(changed):
         sets.append(frozenset(changed))
-    bench = bench_of(context, laboratory, "judgement", settings.seeds)
+    bench = bench_of(context, trials.space, laboratory, "judgement", settings.seeds)
     configs = [only(one) for one in sets]
     bench.measure(configs)
     whole = bench.costs({}) - bench.costs(configs[-1])
@@ -182,6 +184,7 @@ def _way(
                 added=bench.effect(config, before) if number else None,
                 share=share_of(bench.costs({}) - bench.costs(config), whole) if number else None,
                 keeps_constraints=not bench.missed(config, trials.constraints),
+                forbidden=bench.forbids(config),
             )
         )
     if steps[-1].share is None:
@@ -237,11 +240,13 @@ def _pair(ranked: Sequence[Axis], axes: Sequence[Axis], importance: Importance) 
     return list(ranked[:2])
 
 
-def _grid(context: Context, pair: Sequence[Axis], settings: Settings, laboratory: Laboratory) -> Grid | None:
+def _grid(
+    context: Context, trials: Trials, pair: Sequence[Axis], settings: Settings, laboratory: Laboratory
+) -> Grid | None:
     if len(pair) < 2:
         return None
     first, second = pair
-    bench = bench_of(context, laboratory, "around", GRID_SEEDS)
+    bench = bench_of(context, trials.space, laboratory, "around", GRID_SEEDS)
     rows, columns = (levels(axis, settings.grid, [context.tuned[axis.name]]) for axis in pair)
 
     def configs() -> Iterator[Config]:

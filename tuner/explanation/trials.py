@@ -19,9 +19,11 @@ from tiertune.tuner.trial import Status, canonical
 class Trials:
     """`places`: different configs x knobs, 0 to 1; `costs`: natural logs, the mean of a config's runs.
 
-    `failed` counts configs that are left out because a run of them did not end well.
+    `failed` counts configs that are left out because a run of them did not end well. `space` is what was
+    searched.
     """
 
+    space: Space
     axes: tuple[Axis, ...]
     places: np.ndarray
     costs: np.ndarray
@@ -34,7 +36,8 @@ def trials_of(context: Context, journal_path: Path) -> Trials:
     with Journal(journal_path, writer=False) as journal:
         document = journal.claimed().document
         rows = journal.rows(context.cell, "search")
-    axes = Space.model_validate(document["cells"][context.cell]["space"]).axes()
+    space = Space.model_validate(document["cells"][context.cell]["space"])
+    axes = space.axes()
     runs: dict[str, list[float | None]] = {}
     where: dict[str, list[float]] = {}
     for row in rows:
@@ -52,6 +55,7 @@ def trials_of(context: Context, journal_path: Path) -> Trials:
         if None not in costs
     }
     return Trials(
+        space,
         axes,
         np.array([where[text] for text in whole]).reshape(len(whole), len(axes)),
         np.array([sum(costs) / len(costs) for costs in whole.values()]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from tiertune.tuner.live.fitness import Nodes, unfitness
 from tiertune.tuner.live.launch import FOLDER, Launch, fast_bytes, launch, launch_held
 from tiertune.tuner.live.measurement import measured
 from tiertune.tuner.live.preloaded import Libraries, Library, sizes_of
+from tiertune.tuner.live.probing import check_program
 from tiertune.tuner.live.scope import run_in_scope
 from tiertune.tuner.trial import Config, Measurement, Scenario, Trial
 from tiertune.tuner.upstream import Upstream
@@ -73,6 +75,9 @@ class HostBackend(Backend):
                 for libraries in self._libraries.values():
                     libraries.check(self._sizes(scenario), self._stop)
                 self._state = self._fit(scenario, of_nodes=not self._libraries)
+                part = self._workloads[scenario.key].host
+                assert part is not None
+                check_program(part, self._find)
 
     def apply(self, trial: Trial) -> Config:
         """Checks the config here; tierd takes it from a file, and its report says what it took."""
@@ -194,7 +199,11 @@ def used_by_others(seconds: float) -> float:
 
 
 def program_here(name: str) -> str:
-    """Beside this Python, where `make tierd` puts programs, or on PATH. Raises HostUnfit."""
+    """Beside this Python, where `make tierd` puts programs, or on PATH; a path as it is. Raises HostUnfit."""
+    if "/" in name:
+        if not os.access(name, os.X_OK) or not Path(name).is_file():
+            raise HostUnfit(f"there is no program {name} here; put it there, or name where it is")
+        return name
     beside = Path(sys.executable).with_name(name)
     found = str(beside) if beside.is_file() else shutil.which(name)
     if found is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiertune.tuner.backend import ConfigRejected, HostUnfit, TrialTimeout
+from tiertune.tuner.live import report
 from tiertune.tuner.live.fitness import Nodes
 from tiertune.tuner.trial import Config, Trial
 from tiertune.units import fast_tier_bytes
@@ -21,8 +22,9 @@ FOLDER = "@FOLDER@"
 
 KNOBS, SETTINGS, REPORT = "knobs.json", "settings.json", "report.json"
 
-BAD_CONFIG, UNFIT = 2, 3
-"""Exit codes of tierd where it took nothing in hand: a refused config, a host that is no place for it."""
+BAD_CONFIG, UNFIT, WORKLOAD_FAILED = 2, 3, 4
+"""Exit codes of tierd: a refused config and a host that is no place for it, where it took nothing in hand;
+and a program that said that it failed, whose own exit code is in the report."""
 
 MOST_RAW = 16_384
 
@@ -83,21 +85,31 @@ def metrics_of(trial: Trial, part: HostPart, said: Mapping[str, Any]) -> dict[st
     Raises TrialTimeout, ConfigRejected, HostUnfit, or RuntimeError where the command failed; NoMetrics where
     its output is not as the workload's file says.
     """
-    code, errors = said["returncode"], _last_line(said["errors"])
+    code, errors = _code(trial, said), _last_line(said["errors"])
     if said["ended"] == "timeout":
         raise TrialTimeout(f"ended after {part.timeout_s:g} s, the timeout_s of the workload's host part")
     if trial.system != BARE and code == BAD_CONFIG:
         raise ConfigRejected(errors or "tierd refuses this config")
     if trial.system != BARE and code == UNFIT:
         raise HostUnfit(errors or "tierd cannot work on this host")
-    if code != 0:
+    if code not in part.ends_well:
         raise RuntimeError(f"the command ended with {code}: {errors or 'it said nothing'}")
-    metrics = part.read(said["output"])
+    metrics = part.read(said["output"], said["errors"], said["wall_s"])
     runtime_s = metrics.get("runtime_s")
     if trial.cap is not None and runtime_s is not None and runtime_s > trial.cap:
         sentence = f"given up after {trial.cap:.6g} s, as slower than the best by more than the cap allows"
         raise TrialTimeout(sentence, {"runtime_s": trial.cap})
     return metrics
+
+
+def _code(trial: Trial, said: Mapping[str, Any]) -> int | None:
+    """The exit code of the program itself where it ran, else that of tierd."""
+    code: int | None = said["returncode"]
+    if trial.system == BARE or code != WORKLOAD_FAILED:
+        return code
+    told = report.parsed(said.get("fetched", {}).get(REPORT, ""))
+    own = told.get("workload", told).get("exit_code")
+    return own if isinstance(own, int) else code
 
 
 def raw_of(host: str, said: Mapping[str, Any]) -> str:

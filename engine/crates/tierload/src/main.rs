@@ -2,6 +2,7 @@
 
 mod command;
 mod measure;
+mod memory;
 mod report;
 
 use std::process::ExitCode;
@@ -54,6 +55,14 @@ fn main() -> ExitCode {
 }
 
 fn execute(run: &Run) -> ExitCode {
+    let bytes = (run.kernel.objects)(&run.values)
+        .iter()
+        .map(|object| object.bytes)
+        .sum();
+    if let Err(sentence) = memory::check(bytes) {
+        eprintln!("tierload: {sentence}");
+        return UNFIT_HOST.into();
+    }
     let report = Report::new(run.json);
     report.begin(run);
     let (mut runtimes, mut passed) = (Vec::new(), true);

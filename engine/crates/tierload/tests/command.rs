@@ -174,3 +174,25 @@ fn measurements_that_cannot_be_made_say_why() {
         assert!(text(&ran.stderr).contains(expected), "{}", text(&ran.stderr));
     }
 }
+
+#[test]
+fn what_memory_cannot_hold_is_refused_before_it_begins() {
+    let words = [
+        "gups",
+        "gups",
+        "--table-bytes",
+        "64TiB",
+        "--hot-bytes",
+        "1MiB",
+        "--updates",
+        "1",
+    ];
+    let refused = tierload(&words);
+    assert_eq!(refused.status.code(), Some(3));
+    assert_eq!(text(&refused.stdout), "");
+    let sentence = text(&refused.stderr);
+    assert!(
+        sentence.starts_with("tierload: the run takes 65536.0 GiB of memory, "),
+        "{sentence}"
+    );
+}

@@ -44,9 +44,9 @@ impl Longer {
     pub fn note(self) -> Option<String> {
         (self.0 != 1.0).then(|| {
             format!(
-                "Lists that are merged get longer: for each edge {:.2} times as many entries are compared as recorded, and as many \
-                 times more lines read in sequence; the first were measured between two recorded scales, the second rather \
-                 are more.",
+                "Lists that are merged get longer: for each edge {:.2} times as many entries are compared as in the recording, \
+                 which follows from two recorded scales; lines read in sequence are taken to grow as much, and really grow \
+                 somewhat more.",
                 self.0
             )
         })

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
+class TooLittleMemory(MemoryError):
+    """What was asked for would take more memory than is free, which was found out before it began; a
+    sentence."""
+
+
 @dataclass(frozen=True)
 class _Kind:
     """A version of control groups: its file system in mountinfo, and the names of its files."""
