@@ -299,7 +299,7 @@ tiertune.run("endless", sys.argv[1], "skx-numa", ratio="1:4", seeds="1-50", resu
 
 def test_ctrl_c_ends_runs_of_several_seeds(workload: Path, tmp_path: Path) -> None:
     """Threads run the seeds, and signals reach none of these."""
-    command = [sys.executable, "-c", ENDLESS, workload, tmp_path / "results"]
+    command = [sys.executable, "-c", ENDLESS, str(workload), str(tmp_path / "results")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         assert running.stderr is not None
