@@ -73,13 +73,25 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 LOCK = "/run/tiertune/trial.lock"
 MOST_OUTPUT_BYTES = 256 << 10  # what runs over stays in the folder; Ansible hands on no more than 700 kB
 GRACE_S = 5.0
 YARDSTICK_S = 60.0
-SUBREAPER, PARENT_DEATH_SIGNAL = 36, 1
+SUBREAPER = 36
+LAUNCHER = """\
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG, which lasts over exec
+if os.getppid() != int(sys.argv[1]):
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    os.execvp(sys.argv[2], sys.argv[2:])
+except OSError as error:
+    sys.exit("{}: {}".format(sys.argv[2], error.strerror))
+"""
+"""Between fork and exec no Python of this process may run; so a new interpreter does what belongs there."""
 
 
 class CannotRun(Exception):
@@ -199,6 +211,11 @@ def scoped(command, name):
     return ["systemd-run", "--scope", "--quiet", "--collect", "--unit", unit_of(name), "--", *command]
 
 
+def dying_with(pid, command):
+    """The command, killed as soon as process `pid`, its parent, is gone."""
+    return [sys.executable, "-I", "-S", "-c", LAUNCHER, str(pid), *command]
+
+
 def unit_of(name):
     """A name that systemd takes."""
     return "tiertune-trial-" + "".join(c if c.isalnum() else "-" for c in name)
@@ -240,24 +257,25 @@ def run(given):
     folder = os.path.join(given["folder"], os.path.basename(given["name"]))
     lock = held_lock(given["name"])
     asked = Asked()
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(SUBREAPER, 1, 0, 0, 0)
+    ctypes.CDLL(None, use_errno=True).prctl(SUBREAPER, 1, 0, 0, 0)
     prepared(folder, given["files"])
     command = [word.replace("@FOLDER@", folder) for word in given["command"]]
     environment = environment_of(given)
+    program = os.path.join(folder, command[0]) if os.sep in command[0] else command[0]
+    if shutil.which(program, path=environment["PATH"]) is None:
+        raise CannotRun(f"{command[0]}: is not there, or is no program that may be run")
     yardstick = yardstick_of(given["yardstick"], environment)
     began = time.monotonic()
     with open(folder + "/stdout", "wb") as out, open(folder + "/stderr", "wb") as err:
         try:
             process = subprocess.Popen(
-                scoped(command, given["name"]),
+                dying_with(os.getpid(), scoped(command, given["name"])),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
                 cwd=folder,
                 env=environment,
                 start_new_session=True,
-                preexec_fn=lambda: libc.prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0),
             )
         except OSError as error:
             raise CannotRun(f"{command[0]}: {error.strerror}") from error

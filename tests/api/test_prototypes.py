@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -273,3 +275,44 @@ def test_results_of_a_policy_are_of_its_code(workload: Path) -> None:
     )
     assert told[1] == 1
     assert again.rows.loc[0, "runtime_s"] == first.rows.loc[0, "runtime_s"]
+
+
+ENDLESS = """
+import sys, time
+import tiertune
+from tiertune.policy import Policy, Sampler
+
+class Endless(Policy):
+    name, summary, signal = "endless", "takes its time", "hardware samples"
+
+    def samplers(self):
+        return [Sampler("load-miss", 5000)]
+
+    def on_samples(self, cx, samples):
+        print("asked", flush=True)
+        time.sleep(0.2)
+
+tiertune.register(Endless)
+tiertune.run("endless", sys.argv[1], "skx-numa", ratio="1:4", seeds="1-50", results=sys.argv[2])
+"""
+
+
+def test_ctrl_c_ends_runs_of_several_seeds(workload: Path, tmp_path: Path) -> None:
+    """Threads run the seeds, and signals reach none of these."""
+    command = [sys.executable, "-c", ENDLESS, str(workload), str(tmp_path / "results")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert running.stdout.readline() == "asked\n"
+        running.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        try:
+            running.wait(60)
+        finally:
+            running.kill()
+        # Each run alone asks for longer than this.
+        assert time.monotonic() - began < 10
+        assert running.stdout.read().count("asked") <= 10
+        said = running.stderr.read()
+    assert said.splitlines()[-1].startswith("KeyboardInterrupt"), said
+    assert running.returncode == -signal.SIGINT

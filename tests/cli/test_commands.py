@@ -330,3 +330,22 @@ def test_completion_is_there_for_bash() -> None:
         ["bash", "-c", '"$0" --show-completion; exit $?', COMMAND], capture_output=True, text=True
     )
     assert "_TIERTUNE_COMPLETE" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("list", "systms"), "list: 'systms' is none of systems, workloads,"),
+        (
+            ("run", "hemem", "-w", "gups", "-m", "skx-numa", "--mode", "refrence"),
+            "--mode: 'refrence' is none of",
+        ),
+        (("profile", "import", "--from", "damn", "x.txt", "-o", "x.parquet"), "--from: 'damn' is none of"),
+    ],
+)
+def test_a_word_that_is_none_of_a_few_is_told_with_the_nearest(command: tuple[str, ...], said: str) -> None:
+    done = tiertune(*command)
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"tiertune: {said}")
+    nearest = {"list": "systems", "run": "reference", "profile": "damon"}[command[0]]
+    assert done.stderr.endswith(f"did you mean '{nearest}'?\n")

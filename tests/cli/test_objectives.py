@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from markupsafe import escape
 
 from tests.cli.small import CAMPAIGN, tiertune, write_small
 from tiertune.files import InputError
@@ -94,9 +95,20 @@ def test_the_table_of_the_front_and_the_page_have_the_same_points(
     ]
     assert {row["on_front"] for row in rows if row["configuration"]} <= {"yes", "no"}
     page = (folder / "results/small/report.html").read_text()
+    markdown = tiertune("report", "small", "--results", folder / "results", "--markdown").stdout
+    # What is beaten is nothing to roll out, also where the selection had thought most of it.
+    blocks = {point.label: point.native_block for point in cell.front.found}
+    for file in (folder / "results/small/tuned").iterdir():
+        label = file.stem.rpartition("-")[2]
+        shown = tiertune("show", "hemem", "--config", file, "--native").stdout
+        assert shown.rstrip() == blocks.pop(label).rstrip()
+        assert page.count(str(escape(shown.rstrip()))) == 1
+        assert markdown.count(shown.rstrip()) == 1
+    assert blocks == {}
+    assert page.count('<h3 id="c1-native">Paste into hemem: one of the front</h3>') == 1
+    assert all(point.native_block == "" for point in cell.front.points if point not in cell.front.found)
     assert "Configurations to choose from" in page
     assert "runtime (s) against migrated" in page
-    markdown = tiertune("report", "small", "--results", folder / "results", "--markdown").stdout
     assert "| configuration | runtime_s / default | migrated_bytes / default | on the front |" in markdown
 
 

@@ -23,6 +23,7 @@ from tiertune.tuner.campaign import load_campaign
 from tiertune.tuner.comparison.fairness import checks
 from tiertune.tuner.comparison.measured import read_journals
 from tiertune.tuner.comparison.references import FILE
+from tiertune.tuner.gallery.definition import load_gallery
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.plan import plan_of
 from tiertune.tuner.report.html import search_words
@@ -350,3 +351,17 @@ def test_figures_are_written_and_the_page_opened(
     command = ("compare", compared / "small.yaml", "--results", compared / "results")
     page = compared / "results/small/comparison.html"
     check_figures(command, page, tmp_path / "figures", monkeypatch)
+
+
+def test_the_gallery_says_which_command_makes_its_entries_again(compared: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(compared / "results", results)
+    commands = set()
+    for _ in range(2):
+        gathered = tiertune("gallery", "small", "--results", results)
+        assert gathered.exit_code == 0, gathered.stderr
+        for path in (results / "gallery").glob("*.yaml"):
+            commands |= {entry.made_by.command for entry in load_gallery(str(path)).entries}
+        (results / "small" / "comparison.json").unlink(missing_ok=True)
+    again = "results/small/campaign.yaml --results results-again"
+    assert commands == {f"tiertune compare {again}", f"tiertune tune {again}"}

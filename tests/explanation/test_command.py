@@ -236,3 +236,22 @@ def test_figures_are_written_and_the_page_opened(
     command = ("explain", document["campaign"], *QUICK, "--results", folder / "results")
     page = folder / "results" / document["campaign"] / "explain/report.html"
     check_figures(command, page, tmp_path / "figures", monkeypatch)
+
+
+def test_an_explanation_of_one_cell_leaves_no_tables_of_others(tmp_path: Path) -> None:
+    path = write_one(tmp_path)
+    path.write_text(
+        path.read_text().replace(
+            "systems:", '  - {workload: ./small-workload.yaml, machine: icx-pmem, ratio: "1:12"}\nsystems:'
+        )
+    )
+    explain = ("explain", path, *QUICK, "--results", tmp_path / "results")
+    assert tiertune(*explain).exit_code == 0
+    folder = tmp_path / "results/mine/explain"
+    (folder / "1-mine.csv").write_text("kept\n")
+    assert {name.name[0] for name in folder.glob("[0-9]-*")} == {"1", "2"}
+    second = {file.name: file.read_text() for file in folder.glob("2-*")}
+    assert "2-rollout.csv" in second
+    assert tiertune(*explain, "--cell", "2").exit_code == 0
+    left = {file.name: file.read_text() for file in folder.glob("[0-9]-*")}
+    assert left == {**second, "1-mine.csv": "kept\n"}

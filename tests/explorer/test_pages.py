@@ -73,7 +73,7 @@ def test_knobs_of_an_address_are_shown(view: View) -> None:
     one = page_of(view, f"/campaign/{NAME}/1/knobs", "?x=no-such-knob")
     assert axes(two) == ("migration period ms", "read hot threshold")
     assert axes(one)[0] in ("read hot threshold", "migration period ms")
-    assert axes(one)[1] == "runtime_s"
+    assert axes(one)[1] == "runtime (s)"
 
 
 def axes(page: Page) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.claims.test_reproduce import CLAIMS
 from tests.cli.small import tiertune
+from tests.cli.test_objectives import write_two as write_two_objectives
 from tests.comparison.test_command import write_comparison
 from tests.explanation.one_cell import QUICK, write_one
 from tests.nightly.two import night, slow_down, write_two
@@ -33,6 +34,12 @@ def tune(folder: Path) -> Path:
     """The report of a campaign of one cell. Its folder serves `explain` as well."""
     _ran("tune", write_one(folder), "--results", folder / "results")
     return folder / "results/mine/report.html"
+
+
+def front(folder: Path) -> Path:
+    """The report of a campaign with two objectives."""
+    _ran("tune", write_two_objectives(folder), "--results", folder / "results")
+    return folder / "results/small/report.html"
 
 
 def explain(folder: Path) -> Path:
@@ -103,6 +110,7 @@ def sensitivity(folder: Path) -> Path:
 KINDS: dict[str, Callable[[Path], Path]] = {
     "two cells": two_cells,
     "tune": tune,
+    "front": front,
     "explain": explain,
     "compare": compare,
     "transfer": transfer,

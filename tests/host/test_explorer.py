@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.small import tiertune, write_small
+from tests.cli.test_objectives import write_two
 from tests.host.browser.page import DESKTOP, PHONE, Watched, browser, page
 
 pytestmark = [pytest.mark.host, pytest.mark.timeout(180)]
@@ -37,7 +39,7 @@ class Explored:
 
 @pytest.fixture(scope="module")
 def explored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Explored]:
-    """A tracked campaign, tuned by the command, and the pages over it."""
+    """A tracked campaign and one with two objectives, tuned by the command, and the pages over them."""
     folder = tmp_path_factory.mktemp("explored")
     campaign = write_small(folder)
     campaign.write_text(campaign.read_text().replace("mlflow: false", "mlflow: true"))
@@ -45,6 +47,10 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Explored]:
     import mlflow  # noqa: F401 - takes longer on a busy machine than the mirror waits for it
 
     assert tiertune("tune", campaign, "--results", results).exit_code == 0
+    (folder / "two").mkdir()
+    two = write_two(folder / "two")
+    two.write_text(two.read_text().replace("name: small", "name: both", 1))
+    assert tiertune("tune", two, "--results", results).exit_code == 0
     with serving(results) as url:
         yield Explored(results, url)
 
@@ -75,6 +81,8 @@ def visit(page: Watched, address: str) -> None:
         ("/campaign/small/1/knobs", "knobs · small", 2),
         ("/campaign/small/1/memory", "memory · small", 1),
         ("/campaign/small/1/trial/validation/0", "validation 0 · small", 1),
+        ("/campaign/both", "progress · both", 2),
+        ("/campaign/both/1/knobs?y=-2", "knobs · both", 2),
         ("/campaign/nobody", "Not shown", 0),
     ],
 )
@@ -102,7 +110,12 @@ def test_pages_are_whole_on_desk_and_phone(
 
 def test_the_page_in_the_dark_can_be_read(explored: Explored, page: Watched) -> None:
     page.page.emulate_media(color_scheme="dark")
-    for path in ("/campaign/small", "/campaign/small/1/trials", "/campaign/small/1/knobs"):
+    for path in (
+        "/campaign/small",
+        "/campaign/small/1/trials",
+        "/campaign/small/1/knobs",
+        "/campaign/both",
+    ):
         visit(page, explored.url + path)
         page.page.wait_for_selector(".ag-row a, .js-plotly-plot .main-svg", timeout=PATIENCE_MS)
         assert [line for line in page.accessibility() if TOOLKIT not in line] == []
@@ -147,6 +160,21 @@ def test_a_choice_of_knobs_is_in_the_address(explored: Explored, page: Watched) 
     page.page.get_by_text("cooling pages", exact=True).last.click()
     page.page.wait_for_function(f"{axis} === 'cooling pages'", timeout=PATIENCE_MS)
     assert "x=cooling_pages" in page.page.url
+    assert page.complaints == []
+
+
+def test_a_configuration_on_the_front_leads_to_its_trial(explored: Explored, page: Watched) -> None:
+    visit(page, f"{explored.url}/campaign/both")
+    table = page.page.get_by_role("region", name=re.compile("^Means over the validation seeds"))
+    first = table.get_by_role("row").filter(has=page.page.get_by_role("link", name="1", exact=True))
+    runtime = first.get_by_role("cell").first.inner_text()
+    assert re.fullmatch(r"[0-9.]+ s", runtime)
+    drawn = "[...document.querySelectorAll('figure .textpoint text')].map(one => one.textContent)"
+    page.page.wait_for_function(f"{drawn}.includes('1')", timeout=PATIENCE_MS)
+    first.get_by_role("link").click()
+    page.page.wait_for_selector("h2:has-text('Search trial')", timeout=PATIENCE_MS)
+    shown = page.page.locator("dt").all_inner_texts()
+    assert {"runtime_s", "migrated_bytes"} <= set(shown)
     assert page.complaints == []
 
 

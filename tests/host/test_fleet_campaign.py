@@ -19,7 +19,7 @@ from tests.configs.corpus import ROOT
 from tests.host.fleet.campaign import tiertune, write_campaign
 from tests.host.fleet.fixture import fleet, inventory, tierload
 from tests.host.fleet.hosts import NETWORK, Fleet, Host
-from tests.host.fleet.playing import changes, environment, played
+from tests.host.fleet.playing import changes, environment, played, started
 
 pytestmark = pytest.mark.host
 
@@ -173,6 +173,7 @@ def test_hosts_join_a_scheduler_for_simulated_trials_beside_live_ones(
     assert [len(calls) for calls in workers(fleet).values()] == [1, 1], said
     again = played(fleet, inventory, "workers.yml", **variables)
     assert changes(again) == {"alpha": 0, "beta": 0}, again + said
+    assert changes(played(fleet, inventory, "verify.yml", **variables)) == {"alpha": 0, "beta": 0}
 
     campaign = write_campaign(tmp_path, simulated=True)
     words = ["--hosts", str(inventory), "--scheduler", scheduler, "--results", "results", "--json"]
@@ -187,6 +188,9 @@ def test_hosts_join_a_scheduler_for_simulated_trials_beside_live_ones(
 
     # One worker a host, whatever it was told before.
     command.append("--no-such-option")
+    process = started(fleet, inventory, "verify.yml", **variables)
+    output, _ = process.communicate(timeout=120)
+    assert (process.returncode, "not as asked for; run workers.yml" in output) == (2, True), output
     assert changes(played(fleet, inventory, "workers.yml", **variables)) == {"alpha": 1, "beta": 1}
     assert all("--no-such-option" in call for calls in workers(fleet).values() for call in calls)
     played(fleet, inventory, "restore.yml")

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import time
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ LIMITED = {
     "/sys/devices/system/cpu/cpu3/online": "0",
 }
 GUPS = ["gups", "gups", "--table-bytes", "16MiB", "--hot-bytes", "2MiB", "--updates", "100000", "--json"]
+DATA_SET = "/var/lib/graph.bin"
 # One child stays in the command's session, one leaves it: both have to go with the trial.
 LONG = ["sh", "-c", "sleep 3001 & setsid sleep 3002 & wait"]
 
@@ -138,11 +140,65 @@ def test_a_trial_ends_with_the_connection_over_which_it_was_started(fleet: Fleet
     trial.communicate(timeout=30)
 
 
-def test_restoring_brings_both_hosts_back(
-    fleet: Fleet, inventory: Path, found: dict[str, dict[str, str]]
+@pytest.fixture(scope="module")
+def operators(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """A build of the operator's own and a data set, as variables of the inventory."""
+    folder = tmp_path_factory.mktemp("builds")
+    program, data = folder / "bc", folder / "graph.bin"
+    program.write_text("#!/bin/sh\necho Average Time: 1\n")
+    data.write_bytes(bytes(range(256)))
+    digests = [sha256(path.read_bytes()).hexdigest() for path in (program, data)]
+    build = {"name": "bc", "src": str(program), "sha256": digests[0], "probe": ["-n", "1"]}
+    graph = {"src": str(data), "dest": DATA_SET, "sha256": digests[1]}
+    return {
+        **LIMIT,
+        "upstream_workloads_programs": [{**build, "expect": "Average Time"}],
+        "upstream_workloads_data": [graph],
+    }
+
+
+def test_an_operators_programs_are_put_in_place_once_and_verified(
+    fleet: Fleet, inventory: Path, operators: dict[str, object]
 ) -> None:
-    played(fleet, inventory, "restore.yml")
+    beta, installed = fleet.hosts[1], "/usr/local/lib/tiertune/workloads/bc"
+    # The probe of a program that is not there yet is no reason to fail.
+    played(fleet, inventory, "provision.yml", "--check", "--diff", **operators)
+    failed(fleet, inventory, "verify.yml", "run provision.yml", **operators)
+    # A folder, a program, a data set.
+    assert changes(played(fleet, inventory, "provision.yml", **operators)) == {"alpha": 3, "beta": 3}
+    assert changes(played(fleet, inventory, "provision.yml", **operators)) == {"alpha": 0, "beta": 0}
+    assert changes(played(fleet, inventory, "verify.yml", **operators)) == {"alpha": 0, "beta": 0}
+    output = played(fleet, inventory, "trial.yml", "-v", "--limit", "beta", trial_command=["bc"])
+    assert "Average Time: 1" in output
+
+    beta.run("sh", "-c", f"echo '# changed' >> {installed}")
+    said = failed(fleet, inventory, "verify.yml", "are missing or changed; run provision.yml", **operators)
+    assert re.findall(r"^(\w+) +: .* failed=(\d)", said, re.MULTILINE) == [("alpha", "0"), ("beta", "1")]
+    assert changes(played(fleet, inventory, "provision.yml", **operators)) == {"alpha": 0, "beta": 1}
+    played(fleet, inventory, "verify.yml", **operators)
+
+    programs = operators["upstream_workloads_programs"]
+    assert isinstance(programs, list)
+    for change, words in (({"sha256": "0" * 64, "name": "other"}, "validate"), ({"expect": "no such"}, "bc")):
+        wrong = {**operators, "upstream_workloads_programs": [{**programs[0], **change}]}
+        failed(fleet, inventory, "provision.yml", words, **wrong)
+
+
+def failed(fleet: Fleet, inventory: Path, playbook: str, words: str, **variables: object) -> str:
+    """What a playbook prints that has to fail and to say why."""
+    process = started(fleet, inventory, playbook, **variables)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 2, output
+    assert words in output
+    return output
+
+
+def test_restoring_brings_both_hosts_back(
+    fleet: Fleet, inventory: Path, found: dict[str, dict[str, str]], operators: dict[str, object]
+) -> None:
+    played(fleet, inventory, "restore.yml", **operators)
     for host in fleet.hosts:
+        assert host.run("sh", "-c", f"ls {DATA_SET} 2>/dev/null || true").strip() == ""
         assert selected(host.kernel_files()) == found[host.name]
         assert not host.run("find", "/var/lib", "/usr/local/lib", "/run", "-name", "tiertune*")
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.tuner.toy import SCENARIO
 from tiertune.tuner.backend import ConfigRejected, HostUnfit, TrialTimeout
-from tiertune.tuner.fleet.yardstick import Drift
+from tiertune.tuner.fleet.yardstick import Drift, latency_of
 from tiertune.tuner.live.fitness import Nodes
 from tiertune.tuner.live.launch import launch, metrics_of
 from tiertune.tuner.trial import Trial
@@ -99,3 +99,10 @@ def test_a_host_whose_memory_slows_down_drifts() -> None:
     assert sentence is not None
     assert "131.0 ns, +31 % from the 100.0 ns" in sentence
     assert drift.seen("tierload: not found") is None
+
+
+def test_a_window_without_a_processor_is_no_latency_and_ends_no_trial() -> None:
+    lost = '{"event": "sample", "latency_ns": null}\n'
+    assert latency_of(lost + sample(110.0, 120.0)) == 110.0
+    assert latency_of(lost) is None
+    assert Drift(0.15).seen(lost) is None

@@ -75,8 +75,6 @@ def test_install_and_uninstall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     shown = tiertune("nightly", "install", suite, "--dry-run", "--at", "3:15")
     assert (shown.exit_code, folder.exists()) == (0, False)
     assert "OnCalendar=*-*-* 03:15:00\n" in shown.stdout
-    boxed = tiertune("nightly", "install", suite, "--dry-run", "--container", "0,1")
-    assert "--container 0,1\n" in boxed.stdout
     both = tiertune("nightly", "install", suite, "--dry-run", "--container", "0", "--here", "0,1")
     assert (both.exit_code, "exclude each other" in both.stderr) == (2, True)
     wrote = tiertune("nightly", "install", suite)
@@ -96,6 +94,45 @@ def test_install_and_uninstall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     foreign.write_text("[Timer]\n")
     assert "was not written by tiertune" in tiertune("nightly", "uninstall", "two").stderr
     assert foreign.exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--container", "0,1"],
+        ["--scheduler", "tcp://rack7:8786"],
+        ["--here", "auto", "--by-kernel", "nbt", "--by-kernel", "hmsdk"],
+        ["--hosts", "hosts.yaml", "--mixed-hosts"],
+    ],
+)
+@pytest.mark.parametrize("cron", [False, True])
+def test_where_nights_run_is_told_to_what_starts_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], cron: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    suite = write_two(tmp_path)
+    (tmp_path / "hosts.yaml").write_text("{}")
+    shown = tiertune("nightly", "install", suite, "--dry-run", *(["--cron"] if cron else []), *options)
+    assert shown.exit_code == 0, shown.stderr
+    (line,) = [line for line in shown.stdout.splitlines() if " nightly " in line and str(suite) in line]
+    words = shlex.split(line.partition(" >/dev/null")[0])
+    given = words[words.index(str(tmp_path / "results")) + 1 :]
+    assert given == [str(tmp_path / word) if word == "hosts.yaml" else word for word in options]
+    # Whatever is written there, the command of every night has to take.
+    run = tiertune("nightly", "run", suite, *given, "--date", "never")
+    said = {"--date never": 2, "tier_hosts": 2, "this host has one memory node": 3}
+    assert [code for words, code in said.items() if words in run.stderr] == [run.exit_code], run.stderr
+
+
+def test_every_option_on_where_nights_run_is_one_of_install() -> None:
+    from inspect import signature
+
+    from tiertune.tuner.cli.nightly import install, run_night
+    from tiertune.tuner.cli.places import places_of
+
+    asked = set(signature(places_of).parameters) - {"mixed"} | {"mixed_hosts"}
+    for command in (run_night, install):
+        assert asked <= set(signature(command).parameters)
 
 
 def test_cron(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

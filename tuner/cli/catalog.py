@@ -10,7 +10,7 @@ import typer
 
 from tiertune.tuner.cli.failures import guarded
 from tiertune.tuner.cli.gallery import GalleryFolder, show_nearest
-from tiertune.tuner.cli.options import RESULTS, Json, PolicyFiles, Results, Threads
+from tiertune.tuner.cli.options import RESULTS, Json, PolicyFiles, Results, Threads, chosen, words_of
 
 if TYPE_CHECKING:
     from tiertune.engine import KnobInfo, SystemInfo
@@ -30,7 +30,9 @@ class Kind(StrEnum):
 
 
 @guarded
-def list_names(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: Json = False) -> None:
+def list_names(
+    kind: Annotated[str, typer.Argument(help="What to list.", **words_of(Kind))], as_json: Json = False
+) -> None:
     """List systems, workloads, machines, campaigns and so on.
 
     \b
@@ -40,10 +42,11 @@ def list_names(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_j
     """
     from tiertune.tuner.cli.output import print_json, print_table
 
-    rows = _systems() if kind is Kind.SYSTEMS else described(kind)
+    wanted = chosen(Kind, "list", kind)
+    rows = _systems() if wanted is Kind.SYSTEMS else described(wanted)
     if as_json:
         print_json(rows)
-    elif kind is Kind.SYSTEMS:
+    elif wanted is Kind.SYSTEMS:
         print_table(
             ["system", "pages", "knobs", "what it is, what it looks at, where it is from"],
             [(row["name"], row["pages"], str(row["knobs"]), _in_lines(row)) for row in rows],

@@ -75,6 +75,7 @@ def compare(
 def _print_plan(campaign: Campaign, plan: CampaignPlan, results: Path, as_json: bool) -> None:
     from tiertune.tuner.cli.dry_run import describe, print_plan
     from tiertune.tuner.cli.output import print_json
+    from tiertune.tuner.comparison import DOCUMENT
     from tiertune.tuner.comparison.page import PAGE
     from tiertune.tuner.comparison.references import FILE
 
@@ -82,7 +83,7 @@ def _print_plan(campaign: Campaign, plan: CampaignPlan, results: Path, as_json: 
     described["files"] = [
         file for file in described["files"] if not file.endswith(("report.html", "report.json"))
     ]
-    described["files"] += [str(results / plan.name / file) for file in (FILE, PAGE, "comparison.json")]
+    described["files"] += [str(results / plan.name / file) for file in (FILE, PAGE, DOCUMENT)]
     print_json(described) if as_json else print_plan(described)
 
 

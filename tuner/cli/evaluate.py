@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiertune.tuner.cli.failures import guarded
-from tiertune.tuner.cli.options import RESULTS, Json, MachineName, PolicyFiles, Results, Threads
+from tiertune.tuner.cli.options import (
+    RESULTS,
+    Json,
+    MachineName,
+    PolicyFiles,
+    Results,
+    Threads,
+    chosen,
+    words_of,
+)
 
 if TYPE_CHECKING:
     from tiertune.engine import MetricInfo
@@ -40,7 +49,7 @@ def run(
     threads: Threads = None,
     seeds: Annotated[str, typer.Option(help="Seeds, such as 1, 1-5 or 1,7,9.")] = "1",
     mode: Annotated[
-        Mode, typer.Option(help="fast, or reference: every access, for small workloads.")
+        str, typer.Option(help="fast, or reference: every access, for small workloads.", **words_of(Mode))
     ] = Mode.FAST,
     policy_file: PolicyFiles = None,
     results: Results = RESULTS,
@@ -62,11 +71,12 @@ def run(
     from tiertune.tuner.cli.failures import say
     from tiertune.tuner.cli.policies import register_policies
 
+    executed = chosen(Mode, "--mode", mode)
     register_policies(policy_file)
     adapter = adapter_for(system)
     document, _ = evaluate(
         adapter, read_config(adapter, config, knob or []), workload, machine, ratio, page_size, threads,
-        parse_seeds(seeds), "reference" if mode is Mode.REFERENCE else "fast", results, say,
+        parse_seeds(seeds), "reference" if executed is Mode.REFERENCE else "fast", results, say,
     )  # fmt: skip
     if as_json:
         from tiertune.tuner.cli.output import print_json

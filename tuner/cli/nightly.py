@@ -190,8 +190,11 @@ def install(
     results: Results = RESULTS,
     user: User = True,
     cron: Cron = False,
+    scheduler: Scheduler = None,
     hosts: Hosts = None,
+    mixed_hosts: MixedHosts = False,
     here: Here = None,
+    by_kernel: ByKernel = None,
     container: Container = None,
     at: Annotated[
         str | None,
@@ -202,10 +205,12 @@ def install(
     """Start the suite every night: systemd units, or a crontab line.
 
     Units are written and checked; the commands that enable them are printed.
+    Where nights run is told here as to `tiertune nightly run`.
 
     \b
     Examples:
       tiertune nightly install nightly --dry-run
+      tiertune nightly install nightly --here auto --by-kernel nbt --system
       tiertune nightly install nightly --cron --at 23:30
     """
     from tiertune.files import InputError
@@ -224,7 +229,7 @@ def install(
     from tiertune.tuner.report.files import write_whole
 
     # What is there then is looked at every night; what excludes each other is told now.
-    places_of(None, hosts, False, here, [], container)
+    places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [], container)
     loaded = load_suite(suite)
     begin = at or (loaded.window.begin if loaded.window else "22:00")
     if parse_clock(begin) is None:
@@ -237,9 +242,7 @@ def install(
         "--results",
         str(results.resolve()),
     )
-    arguments += ("--hosts", str(hosts.resolve())) if hosts else ()
-    arguments += ("--here", here) if here else ()
-    arguments += ("--container", container) if container else ()
+    arguments += _options(places)
     start = Start(loaded.name, arguments, Path.cwd(), begin.zfill(5), span)
     out = console()
     if cron:
@@ -636,6 +639,19 @@ def _checked_date(text: str) -> str:
         except ValueError:
             pass
     raise InputError(f"--date {text}: is no date; write one such as {date.today().isoformat()}")
+
+
+def _options(places: Places) -> tuple[str, ...]:
+    """Places as options of a command that somebody starts later, from whatever folder."""
+    told: list[str] = []
+    told += ["--scheduler", places.scheduler] if places.scheduler else []
+    told += ["--hosts", str(places.hosts.resolve())] if places.hosts else []
+    told += ["--mixed-hosts"] if places.mixed else []
+    told += ["--here", places.here] if places.here else []
+    for system in places.by_kernel:
+        told += ["--by-kernel", system]
+    told += ["--container", places.container] if places.container else []
+    return tuple(told)
 
 
 def _command() -> Path:

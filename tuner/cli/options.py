@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
+
+Word = TypeVar("Word", bound=StrEnum)
 
 Results = Annotated[
     Path,
@@ -35,3 +39,23 @@ PolicyFiles = Annotated[
 OpenPage = Annotated[bool, typer.Option("--open", help="Show the page in a browser.")]
 
 RESULTS = Path("results")
+
+
+def words_of(kind: type[StrEnum]) -> dict[str, Any]:
+    """What an argument or option that takes one of a few words says of itself. The word comes as text, for
+    `chosen`: the parser's own message would not name the nearest one."""
+
+    def begun(incomplete: str) -> Iterable[str]:
+        return [word for word in kind if word.startswith(incomplete)]
+
+    return {"metavar": "|".join(kind), "autocompletion": begun}
+
+
+def chosen(kind: type[Word], what: str, text: str) -> Word:
+    """The word that was given; `what` names the argument or option. Raises InputError."""
+    from tiertune.files import InputError
+    from tiertune.nearest import nearest
+
+    if text in list(kind):
+        return kind(text)
+    raise InputError(f"{what}: '{text}' is none of {', '.join(kind)}; did you mean '{nearest(text, kind)}'?")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tiertune.tuner.cli.failures import guarded
-from tiertune.tuner.cli.options import Json
+from tiertune.tuner.cli.options import Json, chosen, words_of
 
 profile = typer.Typer(
     no_args_is_help=True,
@@ -153,7 +153,7 @@ class Format(StrEnum):
 @guarded
 def import_file(
     file: Annotated[Path, typer.Argument(help="What the other tool wrote.")],
-    source: Annotated[Format, typer.Option("--from", help="The tool.")],
+    source: Annotated[str, typer.Option("--from", help="The tool.", **words_of(Format))],
     out: Annotated[Path, typer.Option("--out", "-o", help="The profile (.parquet); for masim .yaml.")],
     access: Annotated[
         list[str] | None,
@@ -187,15 +187,16 @@ def import_file(
     from tiertune.tuner.cli.recording import declaration, finish
     from tiertune.workloads.measured import NothingSeen
 
-    ending = ".yaml" if source is Format.MASIM else ".parquet"
+    tool = chosen(Format, "--from", source)
+    ending = ".yaml" if tool is Format.MASIM else ".parquet"
     if out.suffix != ending:
         raise InputError(f"--out: {out} must end in {ending}")
-    if source is Format.MASIM:
+    if tool is Format.MASIM:
         _import_masim(file, out)
         return
     declared = [declaration(text) for text in access or []]
     try:
-        if source is Format.PERF_SCRIPT:
+        if tool is Format.PERF_SCRIPT:
             from tiertune.workloads.imports.perf import read_perf
 
             seen = read_perf(file, period)

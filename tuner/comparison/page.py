@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tiertune.tuner.comparison import DOCUMENT
 from tiertune.tuner.comparison.anytime import TIME, TRIALS
 from tiertune.tuner.comparison.document import Comparison, Span
 from tiertune.tuner.comparison.figures import anytime, ranks, scatter, slowdowns
@@ -29,7 +30,7 @@ def write_comparison(folder: Path, found: Comparison, figures: Measured) -> list
     """Writes all files into the campaign's folder; the page comes first in what is returned."""
     texts = {
         PAGE: render_html(found),
-        "comparison.json": json_text(document(found)),
+        DOCUMENT: json_text(document(found)),
         **csv_files(found, figures),
     }
     for name, text in texts.items():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
-from tiertune.tuner.explanation.table import tables_of
+from tiertune.tuner.explanation.table import names_of, tables_of
 from tiertune.tuner.report.environment import Figure, report_environment
 from tiertune.tuner.report.files import write_whole
 from tiertune.tuner.report.plain import csv_text, json_text
@@ -80,7 +81,7 @@ def folder_of(results: Path, campaign: str) -> Path:
 
 def write_files(folder: Path, document: Data) -> list[Path]:
     """Writes report.html, explain.json, the tables and the configs, each whole or not at all. With several
-    cells, their names begin with the number of the cell."""
+    cells, their names begin with the number of the cell. What an earlier call left of other cells goes."""
     texts = {"report.html": render_html(document), "explain.json": json_text(document)}
     for cell in document["cells"]:
         prefix = "" if document["cells_in_all"] == 1 else f"{cell['number']}-"
@@ -89,6 +90,10 @@ def write_files(folder: Path, document: Data) -> list[Path]:
         for name, rows in tables_of(cell).items():
             texts[f"{prefix}{name}.csv"] = csv_text(rows)
     folder.mkdir(parents=True, exist_ok=True)
+    kinds = ["smallest.yaml", *(f"{name}.csv" for cell in document["cells"][:1] for name in names_of(cell))]
+    for old in folder.iterdir():
+        if old.name not in texts and re.sub(r"^[0-9]+-", "", old.name) in kinds:
+            old.unlink()
     for name, text in texts.items():
         write_whole(folder / name, text)
     return [folder / name for name in texts]

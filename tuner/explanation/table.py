@@ -12,7 +12,16 @@ FIGURES = ("ratio", "low", "high")
 
 def tables_of(cell: Data) -> dict[str, Rows]:
     """Every table of a cell by its name; those with nothing in them are left out."""
-    made = {
+    return {name: rows for name, rows in _all(cell).items() if len(rows) > 1}
+
+
+def names_of(cell: Data) -> list[str]:
+    """Names of all tables that a cell may have."""
+    return list(_all(cell))
+
+
+def _all(cell: Data) -> dict[str, Rows]:
+    return {
         "rollout": _rollout(cell),
         "needed": _rows(cell["way"]["needed"], ("knob", *FIGURES, "needed")),
         "importance": _parts(cell["importance"]["knobs"], ("knob",)),
@@ -28,7 +37,6 @@ def tables_of(cell: Data) -> dict[str, Rows]:
         ],
         "pair": _pair(cell["grid"]),
     }
-    return {name: rows for name, rows in made.items() if len(rows) > 1}
 
 
 def _rollout(cell: Data) -> Rows:

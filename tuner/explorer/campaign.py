@@ -11,6 +11,7 @@ from typing import Any, Literal
 from tiertune.files import InputError
 from tiertune.tuner.explorer.folder import JOURNAL
 from tiertune.tuner.explorer.running import is_running
+from tiertune.tuner.front import Front
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_claim import Claim
 from tiertune.tuner.search.objectives import objectives_of
@@ -24,7 +25,8 @@ State = Literal["running", "complete", "stopped", "unreadable"]
 @dataclass(frozen=True)
 class CellState:
     """One cell. `effect` is of validation, None before it; `found` is the best search trial over the default
-    trial, above 1 is better, and no proof of anything."""
+    trial, above 1 is better, and no proof of anything. Both are of the first objective, `metric`; `front` has
+    what validation says of two, and `second` is the metric of the second one."""
 
     key: str
     number: int
@@ -41,6 +43,9 @@ class CellState:
     effect: Effect | None
     verdict: str
     complete: bool
+    improved: bool
+    second: str | None = None
+    front: Front | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,8 @@ def cell_state(journal: Journal, claim: Claim, key: str, number: int) -> CellSta
     selecting = [row for row in rows if row.trial.purpose == "selection"]
     ended = searched and selection_ended(journal, key, claim.generation)
     seeds = int(settings["validation"]["seeds"])
-    judgement, validation = judgement_trials(budget, seeds, objectives_of(settings))
+    objectives = objectives_of(settings)
+    judgement, validation = judgement_trials(budget, seeds, objectives)
     if ended:
         judgement = len(selecting)
         validation = (1 + len(all_selected(journal, key, claim.generation))) * seeds
@@ -126,6 +132,9 @@ def cell_state(journal: Journal, claim: Claim, key: str, number: int) -> CellSta
         effect=judged.effect,
         verdict=judged.verdict if rows else "nothing was measured yet",
         complete=complete,
+        improved=judged.improved,
+        second=objectives.second.metric if objectives is not None else None,
+        front=judged.front,
     )
 
 

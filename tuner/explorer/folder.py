@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tiertune.files import InputError
+from tiertune.tuner.comparison import DOCUMENT as COMPARISON
 
 JOURNAL = "journal.sqlite"
-COMPARISON = "comparison.json"
 EXPLANATION = "explain/explain.json"
 HISTORY = "history.sqlite"
 LOG_HEADER_BYTES = 48

@@ -7,7 +7,8 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
 from tiertune.files import InputError
-from tiertune.tuner.explorer.folder import COMPARISON, EXPLANATION, JOURNAL, stamp
+from tiertune.tuner.comparison import DOCUMENT as COMPARISON
+from tiertune.tuner.explorer.folder import EXPLANATION, JOURNAL, stamp
 from tiertune.tuner.explorer.page import Page
 from tiertune.tuner.explorer.pages.campaign import campaign_page
 from tiertune.tuner.explorer.pages.campaigns import campaigns_page

@@ -19,11 +19,14 @@ def axes_of(contents: dict[str, Any]) -> tuple[Axis, ...]:
     return Space.model_validate(contents["space"]).axes()
 
 
-def trial_rows(rows: Sequence[Row], objective: Objective, address: str) -> list[dict[str, Any]]:
+def trial_rows(
+    rows: Sequence[Row], objective: Objective, address: str, second: Objective | None = None
+) -> list[dict[str, Any]]:
     """One row a trial, in the order in which they ran; `address` is that of the cell's pages.
 
     Gains are over the default trial of the search, or that of the same seed in selection and validation;
-    short runs have none, as they do a share of the work.
+    short runs have none, as they do a share of the work. They are of the first objective; a second one has
+    its values.
     """
     ordered = sorted(rows, key=lambda row: row.id)
     digits = max((len(str(row.trial.number)) for row in ordered), default=1)
@@ -42,6 +45,7 @@ def trial_rows(rows: Sequence[Row], objective: Objective, address: str) -> list[
             "status": row.status.value,
             "value": None if row.cost is None else objective.value(row.cost),
             "gain": _gain(row, defaults.get(_block(row))),
+            **({} if second is None else {"second": row.metrics.get(second.metric)}),
             # Seeds have 53 bits, which a browser's numbers hold; as text nobody rounds them.
             "seed": str(row.trial.seed),
             "wall_s": row.wall_s,
@@ -61,6 +65,12 @@ def _gain(row: Row, default: float | None) -> float | None:
     if row.cost is None or default is None or row.trial.fidelity != 1.0:
         return None
     return math.exp(default - row.cost)
+
+
+def values_of(rows: Sequence[Row], objective: Objective) -> list[tuple[Row, float]]:
+    """`rows` that have the metric of `objective`, with it."""
+    known = [(row, row.metrics.get(objective.metric)) for row in rows]
+    return [(row, value) for row, value in known if value is not None and math.isfinite(value)]
 
 
 def measured(rows: Sequence[Row]) -> list[Row]:

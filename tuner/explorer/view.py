@@ -14,6 +14,7 @@ from tiertune.tuner.explorer.look import Look, look_of
 from tiertune.tuner.explorer.page import address
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_claim import Claim
+from tiertune.tuner.search.objectives import Objectives, objectives_of
 from tiertune.tuner.trial import Objective, Purpose
 
 MOST_DIGITS = 15
@@ -52,6 +53,11 @@ class OpenCell:
     def objective(self) -> Objective:
         """What is better."""
         return objective_of(self.contents)
+
+    @property
+    def objectives(self) -> Objectives | None:
+        """Both objectives of a campaign that has two; None where there is one."""
+        return objectives_of(self.claim.document["campaign"])
 
     @property
     def address(self) -> str:

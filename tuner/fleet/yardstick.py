@@ -44,7 +44,8 @@ class Drift:
 def latency_of(output: str) -> float | None:
     """The least latency (ns) in what `tierload measure` said, None where there is none.
 
-    The least, since whatever else a host does only ever adds to it.
+    The least, since whatever else a host does only ever adds to it. A window in which the chase never had a
+    processor has none, which is no fault of the trial that follows.
     """
     found = []
     for line in output.splitlines():
@@ -53,5 +54,7 @@ def latency_of(output: str) -> float | None:
         except ValueError:
             continue
         if isinstance(document, dict) and document.get("event") == "sample":
-            found.append(float(document["latency_ns"]))
+            latency_ns = document.get("latency_ns")
+            if isinstance(latency_ns, (int, float)):
+                found.append(float(latency_ns))
     return min(found, default=None)

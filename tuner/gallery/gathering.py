@@ -10,6 +10,7 @@ from typing import Any
 from tiertune import engine
 from tiertune.adapters.registry import adapter_for
 from tiertune.files import InputError, names
+from tiertune.tuner.comparison import DOCUMENT
 from tiertune.tuner.gallery.carried import tests_in
 from tiertune.tuner.gallery.definition import DEFAULT, Entry, Gain, Gallery, Likeness, MadeBy
 from tiertune.tuner.gallery.staleness import CODE_DIGITS
@@ -50,18 +51,20 @@ def gather(campaigns: Sequence[str], results: Path, policies: str) -> list[Galle
 
 
 def command_of(claim: Claim, results: Path) -> str:
-    """The command that runs a campaign again: by its name where it comes with tiertune."""
+    """The command that runs a campaign again, which for a comparison is `compare`: by the campaign's name
+    where it comes with tiertune."""
     from tiertune.tuner.campaign import load_campaign
     from tiertune.tuner.plan import plan_of
 
+    verb = "compare" if (results / claim.name / DOCUMENT).is_file() else "tune"
     if claim.name in names("campaigns"):
         try:
             if plan_of(load_campaign(claim.name)).document == claim.document:
-                return f"tiertune tune {claim.name}"
+                return f"tiertune {verb} {claim.name}"
         except InputError:
             pass  # another file of that name, which is wrong
     stored = Path(results.name, claim.name, "campaign.yaml")
-    return f"tiertune tune {shlex.quote(str(stored))} --results results-again"
+    return f"tiertune {verb} {shlex.quote(str(stored))} --results results-again"
 
 
 def _entry(

@@ -147,7 +147,8 @@ class FrontShare(Part):
 
 class FrontPoint(Part):
     """A configuration that was validated for two objectives. `label` is its number on the front, `default`,
-    or empty where it is not on it; `reason` says why not. `config` holds the knobs that act."""
+    or empty where it is not on it; `reason` says why not. `config` holds the knobs that act, `native_block`
+    those of one on the front in the names of the system."""
 
     label: str
     trial: int | None
@@ -156,6 +157,7 @@ class FrontPoint(Part):
     first: FrontShare
     second: FrontShare
     config: dict[str, Value]
+    native_block: str = ""
 
 
 class FrontTrial(Part):

@@ -21,7 +21,7 @@ def front_part(judged: Outcome, search: Sequence[Row], system: str) -> FrontPart
     front = judged.front
     if front is None:
         return None
-    objectives = front.objectives
+    objectives, adapter, found = front.objectives, adapter_for(system), front.found
     first_of: dict[str, Row] = {}
     for row in search:
         first_of.setdefault(canonical(row.trial.config), row)
@@ -38,7 +38,14 @@ def front_part(judged: Outcome, search: Sequence[Row], system: str) -> FrontPart
         seeds=front.seeds,
         confidence=front.confidence,
         points=[
-            _point(point, labels, numbers, acting(system, configs[point.name])) for point in front.points
+            _point(
+                point,
+                labels,
+                numbers,
+                acting(system, configs[point.name]),
+                adapter.native_block(adapter.resolve(configs[point.name])) if point in found else "",
+            )
+            for point in front.points
         ],
         failed=[f"trial {numbers[text]} {why}" for text, why in judged.failed],
         search=[FrontTrial(number=n, first=v[0], second=v[1]) for n, v in values if v is not None],
@@ -78,7 +85,11 @@ def front_rows(cell: Cell) -> Rows:
 
 
 def _point(
-    point: Point, labels: Mapping[str, str], numbers: Mapping[str, int], config: dict[str, Value]
+    point: Point,
+    labels: Mapping[str, str],
+    numbers: Mapping[str, int],
+    config: dict[str, Value],
+    native: str,
 ) -> FrontPoint:
     reason = ""
     if point.beaten_by is not None:
@@ -92,6 +103,7 @@ def _point(
         first=_share(point.first),
         second=_share(point.second),
         config=config,
+        native_block=native,
     )
 
 

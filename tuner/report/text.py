@@ -92,7 +92,10 @@ def _cell(cell: Cell) -> list[str]:
         lines.append("")
     if cell.hosts is not None:
         lines += _hosts(cell.hosts)
-    if cell.native_block:
+    blocks = [point for point in cell.front.found if point.native_block] if cell.front is not None else []
+    for point in blocks:
+        lines += [f"Configuration {point.label}:", "", "```", point.native_block.rstrip(), "```", ""]
+    if cell.native_block and not blocks:
         if cell.outcome != "improved":
             lines += ["Best candidate, not an improvement:", ""]
         lines += ["```", cell.native_block.rstrip(), "```", ""]

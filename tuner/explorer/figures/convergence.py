@@ -113,9 +113,13 @@ def _judged(figure: Figure, cell: Cell, look: Look) -> None:
         y=low if power < 0 else high,
         yanchor="top" if power < 0 else "bottom",
         showarrow=False,
-        text=f"tuned, validated ({cell.effect.confidence:.0%} interval)",
+        text=f"{_tuned(cell)}, validated ({cell.effect.confidence:.0%} interval)",
         font={"color": look.tuned, "size": 12},
     )
+
+
+def _tuned(cell: Cell) -> str:
+    return "tuned" if cell.front is None else cell.front.name_of(cell.winner_trial)
 
 
 def validation(cell: Cell, look: Look) -> Figure:

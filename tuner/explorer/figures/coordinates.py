@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from tiertune.spaces.definition import Axis
 from tiertune.tuner.explanation.scale import WORD_TYPES
 from tiertune.tuner.explorer.look import Look
-from tiertune.tuner.explorer.trials import knob_value
+from tiertune.tuner.explorer.trials import knob_value, values_of
 from tiertune.tuner.journal import Row
 from tiertune.tuner.report.figures.convergence import scale_limit
+from tiertune.tuner.report.metrics import metric_of
 from tiertune.tuner.report.numbers import exact
 from tiertune.tuner.trial import Objective, Value
 
@@ -23,11 +24,22 @@ UNUSED = "not in use"
 """Label of the place for trials in which a knob does not act, below the knob's range."""
 
 
-def coordinates(rows: Sequence[Row], axes: Sequence[Axis], objective: Objective, look: Look) -> Figure:
-    """`rows` are search trials that worked. Disasters all have the last colour."""
+def coordinates(
+    rows: Sequence[Row],
+    axes: Sequence[Axis],
+    objective: Objective,
+    look: Look,
+    second: Objective | None = None,
+) -> Figure:
+    """`rows` are search trials that worked. Disasters all have the last colour. The colour is by the first
+    objective; a second one has an axis."""
     from plotly.graph_objects import Figure
 
-    values = [objective.value(row.cost) for row in rows if row.cost is not None]
+    known = values_of(rows, objective)
+    if second is not None:
+        whole = {row.trial.number for row, _ in values_of(rows, second)}
+        known = [(row, value) for row, value in known if row.trial.number in whole]
+    rows, values = [row for row, _ in known], [value for _, value in known]
     figure = Figure()
     if values:
         low, high = colour_range(values, objective)
@@ -39,6 +51,7 @@ def coordinates(rows: Sequence[Row], axes: Sequence[Axis], objective: Objective,
                     "values": [min(max(value, low), high) for value in values],
                     "range": [low, high],
                 },
+                *(_metric(rows, one) for one in (second,) if one is not None),
             ],
             line={
                 "color": values,
@@ -66,6 +79,16 @@ def colour_range(values: Sequence[float], objective: Objective) -> tuple[float, 
     limit = min(scale_limit(distances, distances[0]), max(distances)) or abs(best) * 0.01 or 1.0
     low, high = sorted((sign * best, sign * (best + limit)))
     return low, high
+
+
+def _metric(rows: Sequence[Row], objective: Objective) -> dict[str, Any]:
+    values = [value for _, value in values_of(rows, objective)]
+    low, high = colour_range(values, objective)
+    shown = [min(max(value, low), high) for value in values]
+    dimension: dict[str, Any] = {"label": objective.metric, "values": shown, "range": [low, high]}
+    if metric_of(objective).unit in ("B", "bytes"):
+        dimension["tickformat"] = "~s"  # the default's letter for 1e9 is B, which reads as bytes
+    return dimension
 
 
 def _dimension(axis: Axis, rows: Sequence[Row]) -> dict[str, Any]:

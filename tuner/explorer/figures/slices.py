@@ -11,8 +11,10 @@ from tiertune.spaces.value import Value
 from tiertune.tuner.explanation.scale import WORD_TYPES
 from tiertune.tuner.explorer.figures.coordinates import UNUSED, colour_range
 from tiertune.tuner.explorer.look import Look
-from tiertune.tuner.explorer.trials import knob_value
+from tiertune.tuner.explorer.trials import knob_value, values_of
 from tiertune.tuner.journal import Row
+from tiertune.tuner.report.figures.comparison import metric_words
+from tiertune.tuner.report.metrics import metric_of
 from tiertune.tuner.report.numbers import exact
 from tiertune.tuner.trial import Objective
 
@@ -24,8 +26,8 @@ def slice_of(rows: Sequence[Row], axis: Axis, objective: Objective, look: Look) 
     """The metric over one knob, later trials stand out: where the search went, and what it saw there."""
     from plotly.graph_objects import Figure
 
-    shown = [(row, row.cost) for row in rows if row.cost is not None]
-    values = [objective.value(cost) for _, cost in shown]
+    shown = values_of(rows, objective)
+    values = [value for _, value in shown]
     figure = Figure()
     if shown:
         low, high = colour_range(values, objective)
@@ -44,16 +46,23 @@ def slice_of(rows: Sequence[Row], axis: Axis, objective: Objective, look: Look) 
             customdata=list(zip(numbers, values, strict=True)),
             hovertemplate="trial %{customdata[0]}: %{customdata[1]:.5g} at %{x}<extra></extra>",
         )
-    figure.update_layout(**look.layout(xaxis=_axis(axis, rows), yaxis={"title": objective.metric}))
+    figure.update_layout(**look.layout(xaxis=_axis(axis, rows), yaxis=_metric(objective)))
     return figure
+
+
+def _metric(objective: Objective) -> dict[str, Any]:
+    """The axis of a metric. Plotly's own letter for 1e9 is B, which reads as bytes."""
+    metric = metric_of(objective)
+    title = metric_words(metric.name, metric.unit)
+    return {"title": title, **({"exponentformat": "SI"} if metric.unit in ("B", "bytes") else {})}
 
 
 def plane_of(rows: Sequence[Row], across: Axis, up: Axis, objective: Objective, look: Look) -> Figure:
     """Two knobs, coloured by the metric."""
     from plotly.graph_objects import Figure
 
-    shown = [(row, row.cost) for row in rows if row.cost is not None]
-    values = [objective.value(cost) for _, cost in shown]
+    shown = values_of(rows, objective)
+    values = [value for _, value in shown]
     figure = Figure()
     if shown:
         low, high = colour_range(values, objective)

@@ -7,6 +7,7 @@ from typing import Any
 from tiertune.tuner.explorer.campaign import CampaignState, CellState, campaign_state
 from tiertune.tuner.explorer.page import Page, Parts, address, bar, link, plain_table
 from tiertune.tuner.explorer.view import View
+from tiertune.tuner.front import Front
 
 NOTHING = (
     "Nothing was run yet. `tiertune demo` takes a minute or two, `tiertune tune CAMPAIGN` runs one of yours."
@@ -69,12 +70,30 @@ def _campaigns(states: list[CampaignState]) -> Any:
 
 def gain_words(cells: tuple[CellState, ...]) -> str:
     """What tuning gained: validated where it was, else what the search found so far."""
-    judged = [cell.effect for cell in cells if cell.effect is not None and cell.complete]
+    two = any(cell.second for cell in cells)
+    judged = [(cell, cell.effect) for cell in cells if cell.effect is not None and cell.complete]
+    alone = f" in {cells[0].metric} alone" if two else ""
     if judged:
-        improved = sum(effect.improved for effect in judged)
-        best = max(judged, key=lambda effect: effect.ratio)
+        improved = sum(cell.improved for cell, _ in judged)
+        first, best = max(judged, key=lambda entry: entry[1].ratio)
+        if len(cells) == 1 and first.front is not None:
+            return _front_words(first.front)
         if len(cells) == 1:
             return f"{best.ratio:.3f}x, {best.confidence:.0%} interval {best.low:.3f} to {best.high:.3f}"
-        return f"{improved} of {len(cells)} cells improved, at best {best.ratio:.3f}x"
+        return f"{improved} of {len(cells)} cells improved, at best {best.ratio:.3f}x{alone}"
     found = [cell.found for cell in cells if cell.found is not None]
-    return f"{max(found):.3f}x in the search so far, not validated" if found else ""
+    return f"{max(found):.3f}x{alone} in the search so far, not validated" if found else ""
+
+
+def _front_words(front: Front) -> str:
+    """How many configurations there are to choose from, and over what they range in either objective."""
+    if not front.improved:
+        return "nothing better than the default in either objective"
+    count = len(front.found)
+    told = [f"{count} configuration{'s' if count > 1 else ''} to choose from"]
+    first, last = front.found[0], front.found[-1]
+    pairs = ((first.first, last.first), (first.second, last.second))
+    for objective, ends in zip(front.objectives, pairs, strict=True):
+        words = [f"{end.mean:.3g}" if end.ratio is None else f"{end.ratio:.2f}x" for end in ends]
+        told.append(f"{objective.metric} {' to '.join(dict.fromkeys(words))}")
+    return ", ".join(told)

@@ -6,11 +6,14 @@ from typing import Any
 
 from tiertune.tuner.explorer.campaign import campaign_state, cell_state
 from tiertune.tuner.explorer.figures.convergence import convergence, validation
+from tiertune.tuner.explorer.figures.front import trade
 from tiertune.tuner.explorer.page import Page, Parts, address, bar, facts, link, named, plain_table
 from tiertune.tuner.explorer.pages.campaign import state_block
+from tiertune.tuner.explorer.trials import measured
 from tiertune.tuner.explorer.view import OpenCell, View, opened
 from tiertune.tuner.report.data import report_cell
-from tiertune.tuner.report.document import Cell
+from tiertune.tuner.report.document import Cell, FrontPart, FrontPoint, FrontShare
+from tiertune.tuner.report.metrics import metric_of
 from tiertune.tuner.report.numbers import exact, quantity
 
 PAGES = (("", "progress"), ("trials", "trials"), ("knobs", "knobs"), ("memory", "memory"))
@@ -59,7 +62,8 @@ def title_of(cell: OpenCell, name: str) -> str:
 
 
 def progress_page(view: View, campaign: str, number: str) -> Page:
-    """Verdict, convergence, validation and the winner's knobs. Raises InputError."""
+    """Verdict, convergence, validation and the winner's knobs; with two objectives the front and what to
+    choose from. Raises InputError."""
     from dash import html
 
     parts = Parts()
@@ -79,12 +83,23 @@ def progress_page(view: View, campaign: str, number: str) -> Page:
                 campaign, [*body, parts.text("verdict", html.P("No trial has begun yet."))], parts.live
             )
         made = report_cell(cell.journal, cell.claim, cell.key, cell.journal.environments())
-        short = frozenset(row.trial.number for row in cell.rows("search") if row.trial.fidelity != 1.0)
+        search = cell.rows("search")
+        short = frozenset(row.trial.number for row in search if row.trial.fidelity != 1.0)
+        objectives = cell.objectives
         title = title_of(cell, "progress")
         where = cell.address
     body.append(parts.text("verdict", _verdict(made)))
+    words = _search_words(made, len(short))
+    if objectives is not None:
+        first, second = (metric_of(objective) for objective in objectives)
+        drawn = trade(measured(search), objectives, (first, second), made.front, view.look)
+        body.append(parts.figure("front", drawn, "Both objectives", _trade_words(made.front), 440))
+        body.append(parts.text("choice", _choice(made, where)))
+        words += f" Drawn is {first.name} alone, the first of the two objectives."
     figure = convergence(made, view.look, short)
-    body.append(parts.figure("convergence", figure, "Search", _search_words(made, len(short))))
+    body.append(parts.figure("convergence", figure, "Search", words))
+    if objectives is not None:
+        return Page(title, body, parts.live)
     caption = (
         "Every dot is default over tuned on one seed that the search never saw; right of 1, tuned is better."
         if made.validation
@@ -109,6 +124,66 @@ def _search_words(made: Cell, short: int) -> str:
     if short:
         text += f", {short} short runs are not drawn: they do a share of the work"
     return text + (f", {running} running." if running else ".")
+
+
+def _trade_words(front: FrontPart | None) -> str:
+    if front is None:
+        return (
+            "Every circle is one search trial on one seed. Nothing is validated yet:"
+            " after the search those near the front are measured again on fresh seeds."
+        )
+    return (
+        f"Filled points are means over {front.seeds} seeds that the search never saw, with"
+        f" {front.confidence:.0%} intervals; circles are search trials, of which some lie outside."
+        " A double click shows them all."
+    )
+
+
+def _choice(made: Cell, where: str) -> Any:
+    """Configurations on the front, and what was taken for one and is beaten."""
+    from dash import html
+
+    front = made.front
+    if front is None:
+        return None
+
+    def name(point: FrontPoint) -> Any:
+        if point.trial is None:
+            return "default"
+        return link(point.label or f"trial {point.trial}", f"{where}/trial/search/{point.trial}")
+
+    metrics = (front.first, front.second)
+    rows = [
+        [
+            name(point),
+            *(
+                text
+                for metric, share in zip(metrics, (point.first, point.second), strict=True)
+                for text in (quantity(share.mean, metric.unit), _times(share))
+            ),
+            "yes" if point.on_front else point.reason,
+        ]
+        for point in front.points
+    ]
+    heads = ["configuration"]
+    for metric in metrics:
+        heads += [metric.name, "of the default's, interval"]
+    return [
+        html.H2("Configurations to choose from"),
+        plain_table(
+            "Means over the validation seeds. A name leads to the trial that found it, and its configuration",
+            [*heads, "on the front"],
+            rows,
+            (1, 2, 3, 4),
+        ),
+        html.Ul([html.Li(line) for line in front.failed]) if front.failed else None,
+    ]
+
+
+def _times(share: FrontShare) -> str:
+    if share.ratio is None or share.low is None or share.high is None:
+        return "-"
+    return f"{share.ratio:.3f}x, {share.low:.3f} to {share.high:.3f}"
 
 
 def _winner(made: Cell, where: str) -> Any:

@@ -10,7 +10,8 @@ from tiertune.tuner.explorer.figures.slices import measured_line, measured_plane
 from tiertune.tuner.explorer.page import Page, Parts, figure_box
 from tiertune.tuner.explorer.pages.cell import head, title_of
 from tiertune.tuner.explorer.trials import axes_of, measured
-from tiertune.tuner.explorer.view import View, opened
+from tiertune.tuner.explorer.view import OpenCell, View, opened
+from tiertune.tuner.trial import Objective
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -19,6 +20,8 @@ AXIS_PX = 80
 """Room that an axis needs for its numbers."""
 ONE = "-"
 """Instead of a second knob: the metric."""
+TWO = "-2"
+"""The same with the metric of the second objective."""
 
 
 def knobs_page(view: View, campaign: str, number: str, asked: Mapping[str, str]) -> Page:
@@ -29,24 +32,27 @@ def knobs_page(view: View, campaign: str, number: str, asked: Mapping[str, str])
     with opened(view.results, campaign, number) as cell:
         axes = axes_of(cell.contents)
         rows = measured(cell.rows("search"))
-        objective = cell.objective
+        objective, second = cell.objective, _second(cell)
         body, title = head(cell, "knobs"), title_of(cell, "knobs")
         key = cell.key
     names = [axis.name for axis in axes]
     x = asked.get("x") if asked.get("x") in names else names[0]
-    y = asked.get("y") if asked.get("y") in names else ONE
+    y = asked.get("y") if asked.get("y") in (*names, *([TWO] if second else [])) else ONE
+    better = f"{view.look.stands_out} is better{f' in {objective.metric}' if second else ''}"
     body.append(
         parts.figure(
             "coordinates",
-            coordinates(rows, axes, objective, view.look),
+            coordinates(rows, axes, objective, view.look, second),
             "All knobs at once",
-            f"One line for each of {len(rows)} search trials that worked; {view.look.stands_out} is better."
+            f"One line for each of {len(rows)} search trials that worked; {better}."
             " Drag along an axis to keep only the lines that pass there, drag a name to move an axis.",
             460,
-            AXIS_PX * (len(axes) + 2),
+            AXIS_PX * (len(axes) + (3 if second else 2)),
         )
     )
     options = [{"label": name.replace("_", " "), "value": name} for name in names]
+    against = [{"label": objective.metric, "value": ONE}]
+    against += [{"label": second.metric, "value": TWO}] if second else []
     body.append(html.H2("Slices"))
     body.append(
         html.Div(
@@ -61,7 +67,7 @@ def knobs_page(view: View, campaign: str, number: str, asked: Mapping[str, str])
                     [
                         html.Label("against", htmlFor="knob-y"),
                         dcc.Dropdown(
-                            [{"label": objective.metric, "value": ONE}, *options],
+                            [*against, *options],
                             y,
                             id="knob-y",
                             clearable=False,
@@ -94,7 +100,12 @@ def slice_figure(view: View, campaign: str, number: str, x: str, y: str) -> Figu
         rows = measured(cell.rows("search"))
         if y in axes and y != x:
             return plane_of(rows, axes[x], axes[y], cell.objective, view.look)
-        return slice_of(rows, axes[x], cell.objective, view.look)
+        second = _second(cell)
+        return slice_of(rows, axes[x], second if second and y == TWO else cell.objective, view.look)
+
+
+def _second(cell: OpenCell) -> Objective | None:
+    return cell.objectives.second if cell.objectives is not None else None
 
 
 def _explained(view: View, campaign: str, key: str) -> list[Any]:

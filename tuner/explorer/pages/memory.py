@@ -27,6 +27,9 @@ def memory_page(view: View, campaign: str, number: str) -> Page:
     with opened(view.results, campaign, number) as cell:
         body, title = head(cell, "memory"), title_of(cell, "memory")
         runs = _runs(cell)
+        tuned = "the tuned configuration"
+        if cell.objectives is not None:
+            tuned = f"the one selected as best in {cell.objective.metric}"
     if not runs:
         body.append(html.P(NOT_YET))
         return Page(title, body)
@@ -35,7 +38,7 @@ def memory_page(view: View, campaign: str, number: str) -> Page:
             "timelines",
             timelines(runs, view.look),
             "Over simulated time",
-            "One validation run with the default and one with the tuned configuration, on the same seed.",
+            f"One validation run with the default and one with {tuned}, on the same seed.",
         )
     )
     body += [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, get_args
 
 from tiertune.files import InputError
@@ -12,6 +13,7 @@ from tiertune.tuner.explorer.pages.cell import head, title_of
 from tiertune.tuner.explorer.trials import KNOB, axes_of, trial_rows
 from tiertune.tuner.explorer.view import View, opened, trial_number
 from tiertune.tuner.journal import Row
+from tiertune.tuner.report.document import Metric
 from tiertune.tuner.report.metrics import metric_of
 from tiertune.tuner.report.numbers import exact, quantity
 from tiertune.tuner.trial import Purpose
@@ -24,7 +26,8 @@ def trials_page(view: View, campaign: str, number: str) -> Page:
     parts = Parts()
     with opened(view.results, campaign, number) as cell:
         rows = cell.rows()
-        table = trial_rows(rows, cell.objective, cell.address)
+        second = cell.objectives.second if cell.objectives is not None else None
+        table = trial_rows(rows, cell.objective, cell.address, second)
         axes = axes_of(cell.contents)
         metric = metric_of(cell.objective)
         body, title = head(cell, "trials"), title_of(cell, "trials")
@@ -38,10 +41,11 @@ def trials_page(view: View, campaign: str, number: str) -> Page:
         },
         {"field": "origin", "headerName": "origin"},
         {"field": "status", "headerName": "status"},
-        _number("value", f"{metric.name}" + (f" ({metric.unit})" if metric.unit else ""), metric.meaning),
+        _number("value", _with_unit(metric), metric.meaning),
+        *([_number("second", _with_unit(metric_of(second)), metric_of(second).meaning)] if second else []),
         _number(
             "gain",
-            "gain over default",
+            f"gain in {metric.name}" if second else "gain over default",
             "Default over this trial; above 1 is better. One run, no proof.",
         ),
         *(
@@ -70,6 +74,10 @@ def trials_page(view: View, campaign: str, number: str) -> Page:
     )
     body.append(parts.table("trials", table, columns, view.scheme))
     return Page(title, body, parts.live)
+
+
+def _with_unit(metric: Metric) -> str:
+    return metric.name + (f" ({metric.unit})" if metric.unit else "")
 
 
 _FORMAT = {"function": "params.value == null ? '' : d3.format('.5~g')(params.value)"}
@@ -101,10 +109,10 @@ def trial_page(view: View, campaign: str, number: str, purpose: str, trial: str)
             raise InputError(f"cell {number} of {campaign} has no {purpose} trial {trial} yet")
         body, title = head(cell, "trial"), title_of(cell, f"{purpose} {trial}")
         why, columns = cell.journal.decisions(row.trial), cell.journal.timeline(row.trial)
-        objective, default = cell.objective, cell.contents["default"]
+        objectives, default = tuple(cell.objectives or (cell.objective,)), cell.contents["default"]
     body += [
         html.H2(f"{purpose.capitalize()} trial {trial}"),
-        facts(_facts(row, objective.metric)),
+        facts(_facts(row, [objective.metric for objective in objectives])),
         html.P(["Made because: ", "; ".join(why) or "nobody wrote it down", "."]),
     ]
     if row.error:
@@ -129,10 +137,9 @@ def trial_page(view: View, campaign: str, number: str, purpose: str, trial: str)
     return Page(title, body)
 
 
-def _facts(row: Row, metric: str) -> list[tuple[str, Any]]:
+def _facts(row: Row, metrics: Sequence[str]) -> list[tuple[str, Any]]:
     told: list[tuple[str, Any]] = [("status", row.status.value), ("origin", row.trial.origin)]
-    if metric in row.metrics:
-        told.append((metric, f"{row.metrics[metric]:.6g}"))
+    told += [(metric, f"{row.metrics[metric]:.6g}") for metric in metrics if metric in row.metrics]
     told += [("seed", str(row.trial.seed)), ("started", row.started_at[:19].replace("T", " ") + " UTC")]
     if row.wall_s is not None:
         told.append(("took", f"{row.wall_s:.3g} s"))

@@ -22,8 +22,8 @@ def front(cell: Cell, name: str) -> str:
     part = cell.front
     if part is None:
         return ""
-    spans = _spans(part)
-    (x_scale, x_words), (y_scale, y_words) = _unit(part.first, spans[0]), _unit(part.second, spans[1])
+    spans = spans_of(part)
+    (x_scale, x_words), (y_scale, y_words) = unit_of(part.first, spans[0]), unit_of(part.second, spans[1])
     with style.canvas(4.2) as (figure, (axes,)):
         trials = [(t.first, t.second) for t in part.search]
         drawn = [t for t in trials if _inside(t, spans)]
@@ -51,8 +51,8 @@ def front(cell: Cell, name: str) -> str:
             )
         axes.set_xlim(spans[0][0] / x_scale, spans[0][1] / x_scale)
         axes.set_ylim(spans[1][0] / y_scale, spans[1][1] / y_scale)
-        axes.set_xlabel(_label(part.first, x_words))
-        axes.set_ylabel(_label(part.second, y_words))
+        axes.set_xlabel(label_of(part.first, x_words))
+        axes.set_ylabel(label_of(part.second, y_words))
         figure.legend(loc="outside upper left", ncols=4, columnspacing=1.2, handletextpad=0.4)
         told = "; ".join(
             f"{p.label or f'trial {p.trial}'} {p.first.mean / x_scale:.4g}, {p.second.mean / y_scale:.4g}"
@@ -63,14 +63,15 @@ def front(cell: Cell, name: str) -> str:
 
 def outside(part: FrontPart) -> int:
     """How many search trials of a front lie outside its figure."""
-    spans = _spans(part)
+    spans = spans_of(part)
     return sum(not _inside((t.first, t.second), spans) for t in part.search)
 
 
-def _spans(part: FrontPart) -> tuple[Span, Span]:
+def spans_of(part: FrontPart) -> tuple[Span, Span]:
+    """What of both axes is shown: all that was validated, and some room around it."""
     return (
-        _span([end for point in part.points for end in _ends(point.first)]),
-        _span([end for point in part.points for end in _ends(point.second)]),
+        _span([end for point in part.points for end in ends_of(point.first)]),
+        _span([end for point in part.points for end in ends_of(point.second)]),
     )
 
 
@@ -84,14 +85,14 @@ def _inside(values: tuple[float, float], spans: tuple[Span, Span]) -> bool:
     return all(low <= value <= high for value, (low, high) in zip(values, spans, strict=True))
 
 
-def _ends(share: FrontShare) -> Span:
+def ends_of(share: FrontShare) -> Span:
     """The interval in the metric's unit; the mean twice where there is none."""
     if not share.ratio or share.low is None or share.high is None:
         return share.mean, share.mean
     return share.mean * share.low / share.ratio, share.mean * share.high / share.ratio
 
 
-def _unit(metric: Metric, span: Span) -> tuple[float, str]:
+def unit_of(metric: Metric, span: Span) -> tuple[float, str]:
     """What values are divided by, and what the axis is called."""
     words = metric_words(metric.name, metric.unit)
     if metric.unit not in ("B", "bytes"):
@@ -106,7 +107,8 @@ def _towards_better(part: FrontPart) -> tuple[float, float]:
     return x, y
 
 
-def _label(metric: Metric, words: str) -> str:
+def label_of(metric: Metric, words: str) -> str:
+    """The title of an axis."""
     return f"{words}, {'lower' if metric.direction == 'minimize' else 'higher'} is better"
 
 
@@ -136,5 +138,7 @@ def _dots(
 def _cross(axes: Axes, point: FrontPoint, scale: tuple[float, float], colour: str) -> None:
     """Both intervals of a point."""
     x, y = point.first.mean / scale[0], point.second.mean / scale[1]
-    axes.plot([end / scale[0] for end in _ends(point.first)], [y, y], color=colour, linewidth=1.6, zorder=3)
-    axes.plot([x, x], [end / scale[1] for end in _ends(point.second)], color=colour, linewidth=1.6, zorder=3)
+    axes.plot([end / scale[0] for end in ends_of(point.first)], [y, y], color=colour, linewidth=1.6, zorder=3)
+    axes.plot(
+        [x, x], [end / scale[1] for end in ends_of(point.second)], color=colour, linewidth=1.6, zorder=3
+    )

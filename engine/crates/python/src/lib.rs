@@ -4,9 +4,12 @@
 //! sentence; `tiertune.engine` turns it into the project's own error type.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tiertune_policy::{Config, registry};
@@ -182,15 +185,46 @@ fn run_many(py: Python<'_>, workload: &PyWorkload, requests: Vec<String>, thread
     }
     py.detach(|| {
         let workload = workload.compiled(first.page_bytes)?;
+        let ended = Arc::new(AtomicBool::new(false));
         let run = |request: &Request| {
+            if ended.load(Ordering::Relaxed) {
+                return Err(PyKeyboardInterrupt::new_err(()));
+            }
             let system = prototype::find(&request.system)?;
-            tiertune_sim::run_system(&workload, request, system.as_ref()).map_err(refused)
+            prototype::until(&ended, || {
+                tiertune_sim::run_system(&workload, request, system.as_ref()).map_err(refused)
+            })
         };
-        let results = prototype::guarded(|| Ok(tiertune_sim::run_each(&requests, threads, run)))?;
+        let work = || prototype::guarded(|| Ok(tiertune_sim::run_each(&requests, threads, run)));
+        let results = until_interrupted(&ended, work)?;
         results
             .into_iter()
             .map(|result| serde_json::to_string(&result?).map_err(refused))
             .collect()
+    })
+}
+
+/// Does `work` on another thread while this one looks for Ctrl-C, of which Python tells its main thread alone; then
+/// `ended` is set, and what is left of the work is waited for.
+fn until_interrupted<T: Send>(ended: &AtomicBool, work: impl FnOnce() -> PyResult<T> + Send) -> PyResult<T> {
+    const LOOK: Duration = Duration::from_millis(50);
+    std::thread::scope(|scope| {
+        let (done, wait) = mpsc::channel::<()>();
+        let worker = scope.spawn(move || {
+            let _told = done;
+            work()
+        });
+        let mut interrupted = None;
+        while wait.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            if interrupted.is_none() {
+                interrupted = Python::attach(|py| py.check_signals()).err();
+                ended.store(interrupted.is_some(), Ordering::Relaxed);
+            }
+        }
+        let result = worker
+            .join()
+            .unwrap_or_else(|payload| std::panic::resume_unwind(payload));
+        interrupted.map_or(result, Err)
     })
 }
 

@@ -4,12 +4,13 @@
 //! that document. What an object of it raises ends the run with `PolicyFailed`, whose cause is what was raised.
 
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Once, PoisonError};
 
-use pyo3::exceptions::{PyException, PyRuntimeError};
+use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use serde::{Deserialize, Serialize};
@@ -311,9 +312,38 @@ fn placement(wanted: Option<WantedPlacement>, extent: &Extent) -> PyResult<Place
     }
 }
 
+thread_local! {
+    /// Set where the call that this thread works for is to end.
+    static ENDED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Does `work` on a thread that signals of Python do not reach: once `ended` is set, what asks a policy written in
+/// Python anything ends as by Ctrl-C.
+pub fn until<T>(ended: &Arc<AtomicBool>, work: impl FnOnce() -> T) -> T {
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            ENDED.set(None);
+        }
+    }
+    ENDED.set(Some(Arc::clone(ended)));
+    let _reset = Reset;
+    work()
+}
+
+fn unless_ended() -> PyResult<()> {
+    let ended = ENDED.with_borrow(|flag| flag.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)));
+    if ended {
+        return Err(PyKeyboardInterrupt::new_err(()));
+    }
+    Ok(())
+}
+
 impl Prototyped {
     fn ask<T>(&self, method: &'static str, work: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> T {
-        Python::attach(|py| work(self.object.bind(py))).unwrap_or_else(|error| stop(&self.name, method, None, error))
+        unless_ended()
+            .and_then(|()| Python::attach(|py| work(self.object.bind(py))))
+            .unwrap_or_else(|error| stop(&self.name, method, None, error))
     }
 
     fn tell<T>(
@@ -323,11 +353,14 @@ impl Prototyped {
         work: impl FnOnce(&Bound<'_, PyAny>, &Bound<'_, Lent>) -> PyResult<T>,
     ) -> T {
         let now = cx.now;
-        Python::attach(|py| {
-            let object = self.object.bind(py);
-            lent::during(py, self.pages, cx, |lent| work(object, lent))
-        })
-        .unwrap_or_else(|error| stop(&self.name, method, Some(now), error))
+        unless_ended()
+            .and_then(|()| {
+                Python::attach(|py| {
+                    let object = self.object.bind(py);
+                    lent::during(py, self.pages, cx, |lent| work(object, lent))
+                })
+            })
+            .unwrap_or_else(|error| stop(&self.name, method, Some(now), error))
     }
 }
 
