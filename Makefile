@@ -153,7 +153,7 @@ lint: lint-tools setup ## Format, lint and types, Python and Rust; changes nothi
 	@$(MAKE) --jobs 2 --output-sync=target lint-python lint-rust
 
 .PHONY: lint-python
-lint-python: lint-tools setup
+lint-python: lint-tools setup ## That of Python
 	@echo "==> ruff"
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
@@ -163,7 +163,7 @@ lint-python: lint-tools setup
 	(cd playbooks && PATH="$(CURDIR)/$(BIN):$$PATH" LC_ALL=C.UTF-8 ansible-lint --offline -q)
 
 .PHONY: lint-rust
-lint-rust: lint-tools setup
+lint-rust: lint-tools setup ## That of Rust
 	@echo "==> cargo fmt"
 	cargo fmt --manifest-path $(CARGO_MANIFEST) --all --check
 	echo "==> cargo clippy"
@@ -244,4 +244,4 @@ clean: ## Remove everything that was built (results/ stays)
 help: ## This list
 	@awk 'BEGIN { FS = ":.*## " } \
 	    /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-	    /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	    /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
