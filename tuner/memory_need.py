@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tiertune.memory_limit import free_bytes
+from tiertune.memory_limit import free_bytes, too_little
 from tiertune.tuner.backend import HostUnfit
-from tiertune.tuner.report.numbers import quantity
+from tiertune.units import rounded_size
 
 BYTES_PER_PAGE = 40
 """What the engine takes for a page of a run; `make bench` holds it to that."""
@@ -20,7 +20,7 @@ def check_campaign_memory() -> None:
     """Raises `HostUnfit` where a campaign would be ended for want of memory after its first trials."""
     free = free_bytes()
     if free < CAMPAIGN_BYTES:
-        need, there = (quantity(size, "bytes") for size in (CAMPAIGN_BYTES, free))
+        need, there = (rounded_size(size) for size in (CAMPAIGN_BYTES, free))
         raise HostUnfit(
             f"a campaign: about {need} of memory are needed beside its runs, {there} are free; give this"
             " machine or container more, or end what else runs; `tiertune doctor` says how much is free"
@@ -34,8 +34,5 @@ def check_memory(footprint_bytes: int, page_bytes: int, runs: int = 1) -> None:
     needed, free = pages * BYTES_PER_PAGE * runs, free_bytes()
     if needed > free:
         together = f"{runs} runs at a time" if runs > 1 else "one run"
-        need, there, page = (quantity(size, "bytes") for size in (needed, free, page_bytes))
-        raise HostUnfit(
-            f"{together} of {pages:,} pages of {page}: about {need} of memory are needed, {there} are free;"
-            f" {SMALLER}"
-        )
+        what = f"{together} of {pages:,} pages of {rounded_size(page_bytes)}"
+        raise HostUnfit(too_little(what, needed, free, SMALLER))

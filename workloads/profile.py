@@ -16,7 +16,7 @@ from typing import Any
 
 from tiertune.engine import EngineError, EngineWorkload, profile_version, record, version
 from tiertune.machines.definition import Machine
-from tiertune.memory_limit import TooLittleMemory, free_bytes
+from tiertune.memory_limit import TooLittleMemory, free_bytes, too_little
 from tiertune.workloads.definition import Workload
 from tiertune.workloads.kernels import carried
 from tiertune.workloads.profile_file import UnreadableProfile, opened, read_profile, write_profile
@@ -100,15 +100,8 @@ def check_recording_fits(workload: Workload, machine: Machine, threads: int) -> 
     smaller = "a smaller sim.record"
     if sizes:
         smaller += f".{sizes[0]} (it is {record[sizes[0]]}), sim.carry.{sizes[0]} keeps what it stands for"
-    raise TooLittleMemory(
-        f"recording {workload.name}: about {_spelled_size(needed)} of memory are needed,"
-        f" {_spelled_size(free)} are free; write {smaller}, or end what else runs;"
-        " `tiertune doctor` says how much is free"
-    )
-
-
-def _spelled_size(size_bytes: int) -> str:
-    return f"{size_bytes / 2**30:.1f} GiB" if size_bytes >= 2**30 else f"{size_bytes / 2**20:.0f} MiB"
+    remedy = f"write {smaller}, or end what else runs; `tiertune doctor` says how much is free"
+    raise TooLittleMemory(too_little(f"recording {workload.name}", needed, free, remedy))
 
 
 def record_request(workload: Workload, machine: Machine, threads: int) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def test_a_recording_that_memory_cannot_hold_says_how_to_go_smaller(
         refused = tiertune(*command, "--results", tmp_path)
         assert refused.exit_code == 3
         assert re.search(
-            r"recording bc-kron: about \d+ MiB of memory are needed, 100 MiB are free; write a smaller"
+            r"recording bc-kron: about [0-9.]+ MiB of memory are needed, 100 MiB are free; write a smaller"
             r" sim\.record\.scale \(it is 18\)",
             refused.stderr,
         )

@@ -106,7 +106,7 @@ def test_tables_and_slices_have_the_second_metric(results: Path) -> None:
     rows = {row["id"]: row for row in trials.live["trials"]}
     for trial in front.search:
         assert rows[f"search/{trial.number}"]["second"] == trial.second
-    for words in ("migrated_bytes (B)", "gain in runtime_s"):
+    for words in ("migrated (B)", "gain in runtime_s"):
         assert words in text_of(trials.body)
     knobs = page_of(view, "/campaign/small/1/knobs", "?y=-2")
     second = slice_of(knobs)

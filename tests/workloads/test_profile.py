@@ -17,6 +17,7 @@ from tests.configs.corpus import ROOT
 from tiertune import engine
 from tiertune.machines.definition import Machine, load_machine
 from tiertune.memory_limit import TooLittleMemory
+from tiertune.units import rounded_size
 from tiertune.workloads import profile
 from tiertune.workloads.definition import BcRecord, Workload, load_workload
 from tiertune.workloads.kernels import carried
@@ -114,7 +115,7 @@ def test_a_recording_that_memory_cannot_hold_is_refused_before_it_begins(
         profile_for(graph, machine, None, tmp_path, said.append)
     assert not said
     assert not list(tmp_path.iterdir())
-    need, free = (f"{size / 2**20:.0f} MiB" for size in (needed, needed - 1))
+    need, free = (rounded_size(size) for size in (needed, needed - 1))
     assert str(refused.value) == (
         f"recording bc-kron: about {need} of memory are needed, {free} are free; write a smaller"
         " sim.record.scale (it is 18), sim.carry.scale keeps what it stands for, or end what else"

@@ -88,7 +88,8 @@ def run(
 
 def _print(document: dict[str, Any], declared: tuple[MetricInfo, ...]) -> None:
     from tiertune.tuner.cli.output import console, print_table
-    from tiertune.tuner.report.numbers import binary_unit, number, quantity
+    from tiertune.tuner.report.numbers import number, quantity
+    from tiertune.units import binary_unit
 
     scenario, runs = document["scenario"], document["runs"]
     out = console()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from tiertune import engine
 from tiertune.spaces.definition import Space
-from tiertune.spaces.forbidden import clauses_of, forbidden_by
+from tiertune.spaces.forbidden import Clause, clauses_of, forbidden_by
 from tiertune.tuner.search.constraint import Constraint, broken, means
 from tiertune.tuner.statistics import Effect, effect
 from tiertune.tuner.transfer.context import Context, complete
@@ -81,15 +82,21 @@ class Bench:
             whole = complete(self.context.system, config)
         except engine.EngineError:
             return None
-        return None if self.forbids(whole) else whole
+        return None if self._forbids(whole) else whole
 
     def forbids(self, config: Config) -> bool:
         """Whether the search would never have tried this config. The default and tuned were run already,
         whatever the space says."""
-        whole = complete(self.context.system, config)
-        if whole in (self.context.tuned, complete(self.context.system, {})):
+        return self._forbids(complete(self.context.system, config))
+
+    def _forbids(self, whole: Config) -> bool:
+        if not self._clauses or whole in (self.context.tuned, complete(self.context.system, {})):
             return False
-        return forbidden_by(clauses_of(self.space), self.space.start(whole)) is not None
+        return forbidden_by(self._clauses, self.space.start(whole)) is not None
+
+    @cached_property
+    def _clauses(self) -> list[Clause]:
+        return clauses_of(self.space)
 
     def _metrics(self, config: Config) -> list[dict[str, float]]:
         place = place_of(self.context)

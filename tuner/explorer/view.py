@@ -60,6 +60,11 @@ class OpenCell:
         return objectives_of(self.claim.document["campaign"])
 
     @property
+    def second(self) -> Objective | None:
+        """What else is wanted; None where there is one objective."""
+        return self.objectives.second if self.objectives is not None else None
+
+    @property
     def address(self) -> str:
         """Of its pages."""
         return address("campaign", self.campaign, self.number)

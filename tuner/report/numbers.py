@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tiertune.tuner.report.document import Value
+from tiertune.units import binary_unit, is_bytes, rounded_size
 
 
 def number(value: Value | None) -> str:
@@ -29,9 +30,8 @@ def exact(value: Value) -> str:
 
 def quantity(value: Value | None, unit: str) -> str:
     """Value and unit; bytes as KiB, MiB or GiB."""
-    if unit in ("B", "bytes") and isinstance(value, (int, float)) and not isinstance(value, bool):
-        size, name = binary_unit(value)
-        return f"{value / size:.4g} {name}"
+    if is_bytes(unit) and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return rounded_size(value)
     text = number(value)
     return f"{text} {unit}" if unit and value is not None else text
 
@@ -39,18 +39,10 @@ def quantity(value: Value | None, unit: str) -> str:
 def pair(default: float | None, tuned: float | None, unit: str) -> tuple[str, str, str]:
     """Two values in one unit, and that unit; bytes in the binary unit that the larger one fills."""
     size, shown = (1, unit)
-    if unit in ("B", "bytes"):
+    if is_bytes(unit):
         size, shown = binary_unit(max(abs(default or 0), abs(tuned or 0)))
     first, second = (None if value is None else value / size for value in (default, tuned))
     return number(first), number(second), shown
-
-
-def binary_unit(size_bytes: float) -> tuple[int, str]:
-    """The largest binary unit that `size_bytes` fills, and its name."""
-    for name, size in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if abs(size_bytes) >= size:
-            return size, name
-    return 1, "B"
 
 
 def change(default: float | None, tuned: float | None) -> str:

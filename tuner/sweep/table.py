@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from tiertune.tuner.report.numbers import binary_unit, number
+from tiertune.tuner.report.numbers import number
 from tiertune.tuner.sweep.definition import Table
 from tiertune.tuner.sweep.measured import Group, Spread, spread
 from tiertune.tuner.sweep.quantity import MINIMIZE, direction_of, leading
 from tiertune.tuner.sweep.row import NOT_APPLICABLE
 from tiertune.tuner.trial import Status
+from tiertune.units import binary_unit
 
 SHORT = {NOT_APPLICABLE: "n/a"}
 GAP = 2

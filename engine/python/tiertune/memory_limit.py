@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tiertune.units import rounded_size
+
 
 class TooLittleMemory(MemoryError):
     """What was asked for would take more memory than is free, which was found out before it began; a
@@ -26,6 +28,14 @@ FIRST = _Kind(
     "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file")
 )
 SECOND = _Kind("", "memory.max", "memory.current", ("inactive_file", "active_file"))
+
+
+def too_little(what: str, needed_bytes: int, free_bytes: int, remedy: str) -> str:
+    """The sentence that refuses `what`, with both figures."""
+    return (
+        f"{what}: about {rounded_size(needed_bytes)} of memory are needed,"
+        f" {rounded_size(free_bytes)} are free; {remedy}"
+    )
 
 
 def free_bytes(root: Path = Path("/")) -> int:

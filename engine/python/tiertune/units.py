@@ -73,6 +73,25 @@ def format_size(size_bytes: int) -> str:
     return f"{size_bytes}B"
 
 
+def is_bytes(unit: str) -> bool:
+    """Whether a knob or metric of this unit is a size."""
+    return unit in ("B", "bytes")
+
+
+def binary_unit(size_bytes: float) -> tuple[int, str]:
+    """The largest binary unit that `size_bytes` fills, and its name."""
+    for name, size in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if abs(size_bytes) >= size:
+            return size, name
+    return 1, "B"
+
+
+def rounded_size(size_bytes: float) -> str:
+    """For people, to four digits: `rounded_size(1573741824) == "1.466 GiB"`."""
+    size, name = binary_unit(size_bytes)
+    return f"{size_bytes / size:.4g} {name}"
+
+
 def parse_ratio(text: str) -> tuple[int, int]:
     """Parts of a `fast:slow` ratio: `parse_ratio("1:8") == (1, 8)`; raises `UnitError`."""
     match = _RATIO.fullmatch(text) if isinstance(text, str) else None

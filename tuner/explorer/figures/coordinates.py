@@ -15,6 +15,7 @@ from tiertune.tuner.report.figures.convergence import scale_limit
 from tiertune.tuner.report.metrics import metric_of
 from tiertune.tuner.report.numbers import exact
 from tiertune.tuner.trial import Objective, Value
+from tiertune.units import is_bytes
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -86,7 +87,7 @@ def _metric(rows: Sequence[Row], objective: Objective) -> dict[str, Any]:
     low, high = colour_range(values, objective)
     shown = [min(max(value, low), high) for value in values]
     dimension: dict[str, Any] = {"label": objective.metric, "values": shown, "range": [low, high]}
-    if metric_of(objective).unit in ("B", "bytes"):
+    if is_bytes(metric_of(objective).unit):
         dimension["tickformat"] = "~s"  # the default's letter for 1e9 is B, which reads as bytes
     return dimension
 

@@ -17,6 +17,7 @@ from tiertune.tuner.report.figures.comparison import metric_words
 from tiertune.tuner.report.metrics import metric_of
 from tiertune.tuner.report.numbers import exact
 from tiertune.tuner.trial import Objective
+from tiertune.units import is_bytes
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -54,7 +55,7 @@ def _metric(objective: Objective) -> dict[str, Any]:
     """The axis of a metric. Plotly's own letter for 1e9 is B, which reads as bytes."""
     metric = metric_of(objective)
     title = metric_words(metric.name, metric.unit)
-    return {"title": title, **({"exponentformat": "SI"} if metric.unit in ("B", "bytes") else {})}
+    return {"title": title, **({"exponentformat": "SI"} if is_bytes(metric.unit) else {})}
 
 
 def plane_of(rows: Sequence[Row], across: Axis, up: Axis, objective: Objective, look: Look) -> Figure:

@@ -10,8 +10,7 @@ from tiertune.tuner.explorer.figures.slices import measured_line, measured_plane
 from tiertune.tuner.explorer.page import Page, Parts, figure_box
 from tiertune.tuner.explorer.pages.cell import head, title_of
 from tiertune.tuner.explorer.trials import axes_of, measured
-from tiertune.tuner.explorer.view import OpenCell, View, opened
-from tiertune.tuner.trial import Objective
+from tiertune.tuner.explorer.view import View, opened
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -32,7 +31,7 @@ def knobs_page(view: View, campaign: str, number: str, asked: Mapping[str, str])
     with opened(view.results, campaign, number) as cell:
         axes = axes_of(cell.contents)
         rows = measured(cell.rows("search"))
-        objective, second = cell.objective, _second(cell)
+        objective, second = cell.objective, cell.second
         body, title = head(cell, "knobs"), title_of(cell, "knobs")
         key = cell.key
     names = [axis.name for axis in axes]
@@ -100,12 +99,8 @@ def slice_figure(view: View, campaign: str, number: str, x: str, y: str) -> Figu
         rows = measured(cell.rows("search"))
         if y in axes and y != x:
             return plane_of(rows, axes[x], axes[y], cell.objective, view.look)
-        second = _second(cell)
+        second = cell.second
         return slice_of(rows, axes[x], second if second and y == TWO else cell.objective, view.look)
-
-
-def _second(cell: OpenCell) -> Objective | None:
-    return cell.objectives.second if cell.objectives is not None else None
 
 
 def _explained(view: View, campaign: str, key: str) -> list[Any]:

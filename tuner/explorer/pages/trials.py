@@ -14,6 +14,7 @@ from tiertune.tuner.explorer.trials import KNOB, axes_of, trial_rows
 from tiertune.tuner.explorer.view import View, opened, trial_number
 from tiertune.tuner.journal import Row
 from tiertune.tuner.report.document import Metric
+from tiertune.tuner.report.figures.comparison import metric_words
 from tiertune.tuner.report.metrics import metric_of
 from tiertune.tuner.report.numbers import exact, quantity
 from tiertune.tuner.trial import Purpose
@@ -26,7 +27,7 @@ def trials_page(view: View, campaign: str, number: str) -> Page:
     parts = Parts()
     with opened(view.results, campaign, number) as cell:
         rows = cell.rows()
-        second = cell.objectives.second if cell.objectives is not None else None
+        second = cell.second
         table = trial_rows(rows, cell.objective, cell.address, second)
         axes = axes_of(cell.contents)
         metric = metric_of(cell.objective)
@@ -41,8 +42,8 @@ def trials_page(view: View, campaign: str, number: str) -> Page:
         },
         {"field": "origin", "headerName": "origin"},
         {"field": "status", "headerName": "status"},
-        _number("value", _with_unit(metric), metric.meaning),
-        *([_number("second", _with_unit(metric_of(second)), metric_of(second).meaning)] if second else []),
+        _number("value", _words(metric), metric.meaning),
+        *([_number("second", _words(metric_of(second)), metric_of(second).meaning)] if second else []),
         _number(
             "gain",
             f"gain in {metric.name}" if second else "gain over default",
@@ -76,8 +77,8 @@ def trials_page(view: View, campaign: str, number: str) -> Page:
     return Page(title, body, parts.live)
 
 
-def _with_unit(metric: Metric) -> str:
-    return metric.name + (f" ({metric.unit})" if metric.unit else "")
+def _words(metric: Metric) -> str:
+    return metric_words(metric.name, metric.unit)
 
 
 _FORMAT = {"function": "params.value == null ? '' : d3.format('.5~g')(params.value)"}

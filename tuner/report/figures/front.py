@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tiertune.tuner.report.document import Cell, FrontPart, FrontPoint, FrontShare, Metric
 from tiertune.tuner.report.figures import style
 from tiertune.tuner.report.figures.comparison import metric_words
-from tiertune.tuner.report.numbers import binary_unit
+from tiertune.units import binary_unit, is_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,7 +95,7 @@ def ends_of(share: FrontShare) -> Span:
 def unit_of(metric: Metric, span: Span) -> tuple[float, str]:
     """What values are divided by, and what the axis is called."""
     words = metric_words(metric.name, metric.unit)
-    if metric.unit not in ("B", "bytes"):
+    if not is_bytes(metric.unit):
         return 1.0, words
     size, unit = binary_unit(span[1])
     return float(size), words.replace(f"({metric.unit})", f"({unit})")

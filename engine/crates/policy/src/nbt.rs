@@ -26,7 +26,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::hot_threshold::{HotThreshold, Judgement, Selection};
-use crate::kernel_migration::Unmapping;
 use crate::knob::{Config, KnobError};
 use crate::numa_balancing::{NumaBalancing, Statistics};
 use crate::numa_scan::ScanPace;
@@ -189,9 +188,7 @@ impl Policy for Nbt {
     fn hand_over(&mut self, taken: Takeover) -> bool {
         let gate = taken == Takeover::Gate;
         if gate {
-            self.balancing.scan.mark_all_tiers();
-            // Colloid's kernel is Linux 6.3.
-            self.balancing.kswapd.unmaps(Unmapping::Together);
+            self.balancing.serve_gate();
             // Colloid's kernel leaves fault statistics out, as both tiers' pages fault for its sake.
             self.balancing.stop_counting();
         }

@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
+use crate::kernel_migration::Unmapping;
 use crate::kswapd::Kswapd;
 use crate::lru::Lru;
 use crate::numa_scan::{NumaScan, ScanPace, runs_by_tier};
@@ -115,6 +116,12 @@ impl NumaBalancing {
     pub fn stop_counting(&mut self) {
         self.statistics = Statistics::Off;
         self.last_thread = Vec::new();
+    }
+
+    /// What Colloid's kernel, Linux 6.3, does otherwise: pages of all tiers fault, and lists are unmapped together.
+    pub fn serve_gate(&mut self) {
+        self.scan.mark_all_tiers();
+        self.kswapd.unmaps(Unmapping::Together);
     }
 
     /// A new extent; its pages are looked up once the driver has placed them.

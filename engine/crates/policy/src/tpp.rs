@@ -27,7 +27,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel_migration::Unmapping;
 use crate::knob::{Config, KnobError};
 use crate::numa_balancing::{Arrival, NumaBalancing, Statistics};
 use crate::numa_scan::ScanPace;
@@ -199,9 +198,7 @@ impl Policy for Tpp {
     fn hand_over(&mut self, taken: Takeover) -> bool {
         let gate = taken == Takeover::Gate;
         if gate {
-            self.balancing.scan.mark_all_tiers();
-            // Colloid's kernel is Linux 6.3.
-            self.balancing.kswapd.unmaps(Unmapping::Together);
+            self.balancing.serve_gate();
         }
         gate
     }
