@@ -78,6 +78,15 @@ pub struct SliceInfo {
     pub by_access: bool,
 }
 
+impl SliceInfo {
+    /// What its counts are divided by. What an iteration does after its last edge, or while an object is set up, is no
+    /// operation of its own, but not nothing.
+    #[must_use]
+    pub fn work(&self) -> f64 {
+        self.ops.max(1) as f64
+    }
+}
+
 /// An object that appeared or went during the run; those there before the first phase are not listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

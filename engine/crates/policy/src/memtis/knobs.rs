@@ -116,6 +116,6 @@ crate::knobs! {
         khugepaged_scan_pages: u32 = 4096, int(512, 1_048_576, log), unit "4 KiB pages", special [], fixed, live,
             when "htmm_thres_split" = true, source "khugepaged pages_to_scan";
         /// Factor on all numbers of samples and bytes, for footprints smaller than real ones
-        footprint_scale: f64 = 1.0, float(0.000_001, 100.0, log), unit "", special [], fixed, rebuild, source "ours";
+        footprint_scale: f64 = 1.0, float(0.0001, 100.0, log), unit "", special [], fixed, rebuild, source "ours";
     }
 }

@@ -84,7 +84,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         .iter()
         .map(|slice| ReplaySlice {
             phase: slice.phase.clone(),
-            ops: slice.ops as f64 * factor(slice.unit),
+            ops: slice.work() * factor(slice.unit),
             cpu_ns_per_op: slice.cpu_ns_per_op * longer.computing(slice),
             streams: Vec::new(),
         })
@@ -108,7 +108,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         }
         // What grows with the vertices gets rarer per edge, as duplicate edges get rarer in larger graphs.
         let slice = &metadata.slices[stream.slice];
-        let ops = slice.ops as f64 * factor(slice.unit) / factor(unit(metadata, stream));
+        let ops = slice.work() * factor(slice.unit) / factor(unit(metadata, stream));
         let corrected: f64 = corrections
             .iter()
             .map(|correction| correction.of(metadata, stream))

@@ -66,8 +66,7 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
         work.push(growth);
         slices.push(ReplaySlice {
             phase: slice.phase.clone(),
-            // Slices in which only an object was set up have no operation of their own.
-            ops: slice.ops.max(1) as f64 * growth,
+            ops: slice.work() * growth,
             cpu_ns_per_op: slice.cpu_ns_per_op,
             streams: Vec::new(),
         });
@@ -83,7 +82,7 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
         if averaged(info, stream) {
             reshape(&mut weights, goal(info, object, pages, weight, spec.page_bytes));
         }
-        let ops = metadata.slices[stream.slice].ops.max(1) as f64;
+        let ops = metadata.slices[stream.slice].work();
         let traffic = P::traffic_growth(recorded, &target, &info.name, stream.class);
         slices[stream.slice].streams.push(ReplayStream {
             object: place[stream.object],

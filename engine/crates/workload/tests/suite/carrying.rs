@@ -123,6 +123,20 @@ proptest! {
     }
 }
 
+/// The last vertices of this graph have no edges, and a slice ends before them.
+#[test]
+fn slices_without_an_operation_keep_their_accesses() {
+    let profile = record(&request(
+        json!({"kernel": "pr", "graph": "kron", "scale": 12, "iterations": 2, "seed": 1_246_903_840, "llc_bytes": 512}),
+    ))
+    .unwrap();
+    let empty = profile.metadata.slices.iter().filter(|slice| slice.ops == 0);
+    assert!(empty.clone().count() > 0 && empty.clone().all(|slice| slice.accesses > 0));
+    let replay = profile.carry(&spec(json!({"page_bytes": 4096}))).unwrap();
+    check_shape(&replay);
+    check_totals(&profile, &replay, (1.0, 1.0), false);
+}
+
 #[test]
 fn nothing_changes_at_the_recorded_size() {
     let profile = record(&request(
