@@ -19,7 +19,13 @@ def probe(nodes: int = 2, working: tuple[str, ...] = SOURCES, rivals: tuple[str,
     found = [{"node": number, "total_bytes": 8 << 30, "cpus": 4 * (number == 0)} for number in range(nodes)]
     sources = [{"name": name, "problem": None if name in working else f"no {name}"} for name in SOURCES]
     counters = "hardware" if "pebs" in working else "software"
-    return {"host": {"nodes": found}, "sources": sources, "counters": counters, "rivals": list(rivals)}
+    return {
+        "host": {"nodes": found},
+        "sources": sources,
+        "counters": counters,
+        "counters_problem": None if counters == "hardware" else "the kernel shows no slices",
+        "rivals": list(rivals),
+    }
 
 
 def test_a_host_with_everything_has_no_remedy() -> None:
@@ -41,6 +47,7 @@ def test_one_node_or_no_signal_is_bad() -> None:
     assert "daxctl" in found["memory nodes"].remedy
     assert found["others"].detail == "kdamond"
     assert found["counters"].state == "warning"
+    assert found["counters"].detail.startswith("software (the kernel shows no slices): Colloid, PACT")
 
 
 def test_the_command_asks_the_daemon(tmp_path: Path) -> None:

@@ -61,7 +61,8 @@ def of_probe(probe: Mapping[str, Any]) -> Iterator[Readiness]:
             remedy = REMEDIES.get(source["name"], "")
             yield Readiness(f"source {source['name']}", "warning", source["problem"], remedy)
     if probe["counters"] != "hardware":
-        detail = f"{probe['counters']}: Colloid, PACT and Soar work on estimates, and reports say so"
+        why = f" ({probe['counters_problem']})" if probe.get("counters_problem") else ""
+        detail = f"{probe['counters']}{why}: Colloid, PACT and Soar work on estimates, and reports say so"
         yield Readiness("counters", "warning", detail, REMEDIES["pebs"])
     for rival in probe["rivals"]:
         yield Readiness("others", "warning", rival, "end them, if they are yours, before a campaign")

@@ -4,11 +4,14 @@
 //! no machine at hand makes; [`event`] opens what sysfs describes.
 
 pub mod attributes;
+pub mod counted;
 pub mod data_source;
 pub mod event;
+mod generation;
 pub mod hardware;
 pub mod hint_faults;
 pub mod ibs;
 pub mod record;
+pub mod requests;
 pub mod ring;
 mod stream;

@@ -29,8 +29,8 @@ pub struct Plan {
     pub page_bytes: u64,
     /// Names of sources; empty for what works best.
     pub samplers: Vec<String>,
-    /// Only counters of hardware will do.
-    pub hardware_counters: bool,
+    /// Which counters of requests to memory a policy that needs some is given.
+    pub counters: CountersFrom,
     /// Milliseconds between drains, looks for new memory, and questions where pages are.
     pub intervals_ms: [u64; 3],
     /// Most bytes moved a second.
@@ -51,6 +51,17 @@ pub struct Plan {
     pub state: PathBuf,
     /// What is to be managed.
     pub target: Target,
+}
+
+/// Where counters come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CountersFrom {
+    /// Hardware, where it counts, otherwise software.
+    Best,
+    /// What samples stand for.
+    Software,
+    /// Hardware or not at all.
+    Hardware,
 }
 
 /// What is managed.
@@ -439,7 +450,11 @@ fn plan(matches: &ArgMatches, target: Target) -> Result<Plan, String> {
         nodes: [node("fast"), node("slow")],
         fast_bytes: number("fast-bytes"),
         samplers: samplers(&text("sampler"))?,
-        hardware_counters: text("counters") == "hardware",
+        counters: match text("counters").as_str() {
+            "hardware" => CountersFrom::Hardware,
+            "software" => CountersFrom::Software,
+            _ => CountersFrom::Best,
+        },
         intervals_ms: [number("drain-ms"), number("refresh-ms"), number("resync-ms")],
         most_bytes_per_s: positive(matches, "rate-mib-s")?.map(|rate| rate * f64::from(1u32 << 20)),
         latency_ns: [

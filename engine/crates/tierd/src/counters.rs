@@ -1,7 +1,25 @@
-//! Software counters, where no performance counters of the memory controllers are read: what samples stand for, at the
-//! latencies that the machine was configured with. A policy that balances latencies sees no contention through them.
+//! What policies are told of requests to memory: counted by hardware, or else what samples stand for at the latencies that
+//! the machine was configured with. A policy that balances latencies sees no contention through the latter.
 
+use std::io;
+
+use tiertune_host::perf::requests::{Counted, MemoryCounters};
 use tiertune_policy::Counters;
+
+/// Counters of hardware.
+pub trait Measured {
+    /// What was counted since the last call.
+    ///
+    /// # Errors
+    /// Where they can no longer be read.
+    fn more(&mut self) -> io::Result<Counted>;
+}
+
+impl Measured for MemoryCounters {
+    fn more(&mut self) -> io::Result<Counted> {
+        MemoryCounters::more(self)
+    }
+}
 
 /// Latency of a read from each tier, and the frequency at which cores count cycles.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +51,22 @@ pub fn count(counters: &mut Counters, events: [f64; 2], elapsed_ns: f64, cpu_ns:
     let outstanding = occupancy_ns.min(cpu_ns) * assumed.cycles_per_ns;
     cores.outstanding_cycles += outstanding;
     cores.stall_cycles += outstanding;
+}
+
+/// Adds what hardware has counted. Bytes are those of demand reads: what is prefetched is not among the requests.
+pub fn add(counters: &mut Counters, counted: &Counted) {
+    for (counter, more) in counters.tiers.iter_mut().zip(counted.tiers) {
+        counter.inserts += more.inserts;
+        counter.occupancy_ns += more.occupancy_ns;
+        counter.busy_ns += more.busy_ns;
+        counter.read_bytes += more.inserts * LINE_BYTES;
+    }
+    let (cores, more) = (&mut counters.cores, counted.cores);
+    cores.cycles += more.cycles;
+    cores.stall_cycles += more.stall_cycles;
+    cores.outstanding_cycles += more.outstanding_cycles;
+    cores.occupancy_cycles += more.occupancy_cycles;
+    cores.reads += more.reads;
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tiertune_policy::{
     Context, CounterRng, Counters, FaultKind, Gauge, Move, Nanos, Order, Outcome, Page, Policy, TierCounters, Topology,
 };
 
-use crate::counters::{self, Assumed};
+use crate::counters::{self, Assumed, Measured};
 use crate::kernel::Kernel;
 use crate::mover::{Mover, Tally};
 use crate::series::{Point, Series};
@@ -162,6 +162,8 @@ pub struct Driver<K> {
     needs_counters: bool,
     needs_run_times: bool,
     counters: Counters,
+    /// What hardware counts, where it does.
+    measured: Option<Box<dyn Measured>>,
     /// What is missing of each thread's own count to the policy's time, by number.
     run_begun_ns: Vec<f64>,
     counted_at: Nanos,
@@ -214,6 +216,7 @@ impl<K: Kernel> Driver<K> {
                 tiers: vec![TierCounters::default(); 2],
                 ..Counters::default()
             },
+            measured: None,
             counted_at: 0,
             counted_cpu_ns: 0,
             rng: CounterRng::new(options.seed, &[POLICY]),
@@ -232,6 +235,13 @@ impl<K: Kernel> Driver<K> {
             sources,
             translator,
         }
+    }
+
+    /// With counters of hardware in place of those made of samples.
+    #[must_use]
+    pub fn with_counters(mut self, measured: Box<dyn Measured>) -> Self {
+        self.measured = Some(measured);
+        self
     }
 
     /// The time as the policy is told of it.
@@ -400,7 +410,7 @@ impl<K: Kernel> Driver<K> {
             });
         self.counts.elsewhere = self.translator.elsewhere;
         if self.needs_counters {
-            self.count();
+            self.count()?;
         }
         if self.needs_run_times {
             self.read_run_times();
@@ -440,8 +450,13 @@ impl<K: Kernel> Driver<K> {
         }
     }
 
-    /// Brings the software counters up to date.
-    fn count(&mut self) {
+    /// Brings the counters up to date.
+    fn count(&mut self) -> Result<(), HostError> {
+        if let Some(measured) = &mut self.measured {
+            let failed = |error| HostError::Unfit(format!("the counters of requests to memory: {error}"));
+            counters::add(&mut self.counters, &measured.more().map_err(failed)?);
+            return Ok(());
+        }
         let now = self.now();
         let cpu_ns = self.kernel.workload_cpu_ns();
         counters::count(
@@ -452,6 +467,7 @@ impl<K: Kernel> Driver<K> {
             &self.options.assumed,
         );
         (self.counted_at, self.counted_cpu_ns) = (now, cpu_ns.max(self.counted_cpu_ns));
+        Ok(())
     }
 
     /// Reports ended migrations to the policy.

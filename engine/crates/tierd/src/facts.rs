@@ -4,6 +4,7 @@ use std::fs;
 
 use serde::Serialize;
 use tiertune_host::numa::{self, Node};
+use tiertune_host::perf::requests::MemoryCounters;
 use tiertune_host::source::SOURCES;
 use tiertune_host::value_of;
 
@@ -127,8 +128,10 @@ pub struct Probe {
     pub problems: Vec<String>,
     /// Sources in the order in which they are preferred.
     pub sources: Vec<SourceFacts>,
-    /// Counters: always software today.
+    /// Counters of requests to the first two nodes, `hardware` or `software`.
     pub counters: &'static str,
+    /// Why not those of hardware.
+    pub counters_problem: Option<String>,
     /// What else may move pages.
     pub rivals: Vec<String>,
     /// The host.
@@ -147,6 +150,12 @@ pub fn probe() -> Probe {
             problem: (known.probe)().err().map(|error| error.to_string()),
         })
         .collect();
+    let counters_problem = match host.nodes.as_slice() {
+        [fast, slow, ..] => MemoryCounters::open([fast.node, slow.node])
+            .err()
+            .map(|reason| reason.to_string()),
+        _ => Some("there is one memory node".to_owned()),
+    };
     let mut problems = Vec::new();
     if host.nodes.len() < 2 {
         problems.push(too_few_nodes(&host.nodes));
@@ -158,7 +167,12 @@ pub fn probe() -> Probe {
         fit: problems.is_empty(),
         problems,
         sources,
-        counters: "software",
+        counters: if counters_problem.is_none() {
+            "hardware"
+        } else {
+            "software"
+        },
+        counters_problem,
         rivals: rivals(),
         host,
     }

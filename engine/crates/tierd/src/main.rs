@@ -117,7 +117,10 @@ fn probe(json: bool) -> ExitCode {
             Some(problem) => println!("{}: does not work; {problem}", source.name),
         }
     }
-    println!("counters: {}", found.counters);
+    match &found.counters_problem {
+        None => println!("counters: {}", found.counters),
+        Some(problem) => println!("counters: {}; {problem}", found.counters),
+    }
     for sentence in found.problems.iter().chain(&found.rivals) {
         println!("{sentence}");
     }

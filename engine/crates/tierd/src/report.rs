@@ -80,8 +80,10 @@ pub struct Signals {
     pub periods: Vec<Period>,
     /// Signals that were made of others.
     pub emulated: Vec<Emulated>,
-    /// `software` where the policy needs counters, otherwise `none`.
+    /// `hardware` or `software` where the policy needs counters, otherwise `none`.
     pub counters: &'static str,
+    /// Why they are not those of hardware, where these were wanted.
+    pub counters_problem: Option<String>,
 }
 
 /// What the daemon itself cost.

@@ -6,12 +6,13 @@ use std::path::Path;
 use tiertune_host::follow;
 use tiertune_host::launch::{self, KEPT, Launch};
 use tiertune_host::owner::{Owner, stop_on_signals, stopped, thread_cpu_ns};
+use tiertune_host::perf::requests::MemoryCounters;
 use tiertune_host::source::{SOURCES, Setup};
 use tiertune_host::{HostError, Journal, PAGE_BYTES, Restored, SharedJournal, monotonic_ns, value_of};
 use tiertune_policy::{Needs, Policy, SamplerRequest, registry};
 
 use crate::choose::{self, Chosen};
-use crate::command::{Plan, Target};
+use crate::command::{CountersFrom, Plan, Target};
 use crate::counters::Assumed;
 use crate::driver::{Driver, Options};
 use crate::facts::{self, Facts};
@@ -145,13 +146,39 @@ fn unfit(policy: &dyn Policy, plan: &Plan) -> Option<String> {
     if policy.rehearsal().is_some() {
         return refused("it needs a rehearsal of the whole workload beforehand, which is not done live");
     }
-    if plan.hardware_counters && policy.needs().counters {
-        return refused(
-            "--counters hardware: no counters of memory controllers are read on this host; --counters software says what \
-             is assumed instead",
-        );
-    }
     None
+}
+
+/// Counters of requests to memory, for policies that need some.
+struct Counting {
+    /// Those of hardware, if they are read.
+    measured: Option<MemoryCounters>,
+    /// As the report has it.
+    from: &'static str,
+    /// Why they are not those of hardware.
+    problem: Option<String>,
+}
+
+fn counting(plan: &Plan, needs: Needs) -> Result<Counting, Failure> {
+    let of = |from, measured, problem| Counting {
+        measured,
+        from,
+        problem,
+    };
+    if !needs.counters {
+        return Ok(of("none", None, None));
+    }
+    if plan.counters == CountersFrom::Software {
+        return Ok(of("software", None, None));
+    }
+    match MemoryCounters::open(plan.nodes) {
+        Ok(measured) => Ok(of("hardware", Some(measured), None)),
+        Err(reason) if plan.counters == CountersFrom::Hardware => Err(Failure::Host(format!(
+            "{} cannot run live: --counters hardware: {reason}; --counters software says what is assumed instead",
+            plan.policy
+        ))),
+        Err(reason) => Ok(of("software", None, Some(reason.to_string()))),
+    }
 }
 
 fn build(plan: &Plan, options: &Options) -> Result<(Box<dyn Policy>, Vec<SamplerRequest>), Failure> {
@@ -285,7 +312,12 @@ pub fn run(plan: &Plan, mut line: impl FnMut(&str)) -> Result<Report, Failure> {
         drain_ns: options.drain_ns,
         journal: journal.clone(),
     };
-    let result = caught(|| manage(plan, &options, policy, &usual, &setup, &mut line, Ready { host, tiers }));
+    let ready = Ready {
+        host,
+        tiers,
+        counting: counting(plan, needs)?,
+    };
+    let result = caught(|| manage(plan, &options, policy, &usual, &setup, &mut line, ready));
     // Whatever became of it, the host is as it was.
     let changed = journal.get().changed().to_vec();
     let restored = settings(journal.get().restore(), &changed);
@@ -298,9 +330,6 @@ pub fn run(plan: &Plan, mut line: impl FnMut(&str)) -> Result<Report, Failure> {
     }
     let mut report = result?;
     (report.settings, report.left_over) = (restored, left_over);
-    if needs.counters {
-        report.signals.counters = "software";
-    }
     Ok(report)
 }
 
@@ -320,6 +349,7 @@ fn caught<R>(work: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
 struct Ready {
     host: Facts,
     tiers: Vec<TierFacts>,
+    counting: Counting,
 }
 
 fn manage(
@@ -329,7 +359,7 @@ fn manage(
     usual: &[SamplerRequest],
     setup: &Setup,
     line: &mut impl FnMut(&str),
-    ready: Ready,
+    mut ready: Ready,
 ) -> Result<Report, Failure> {
     // From here on a signal ends the run in good order.
     stop_on_signals();
@@ -406,6 +436,9 @@ fn manage(
     }
     let kernel = Linux::new(pid, matches!(plan.target, Target::Command(_)), moves_shared);
     let mut driver = Driver::new(kernel, options.clone(), policy, chosen.sources, translator);
+    if let Some(measured) = ready.counting.measured.take() {
+        driver = driver.with_counters(Box::new(measured));
+    }
     let begun_ns = monotonic_ns();
     let cpu_begun_ns = thread_cpu_ns();
     let mut next_line_ns = begun_ns;
@@ -543,7 +576,8 @@ fn finish(plan: &Plan, ready: Ready, driver: &mut Driver<Linux>, ended: Ended) -
                 })
                 .collect(),
             emulated: driver.translator().emulated.clone(),
-            counters: "none",
+            counters: ready.counting.from,
+            counters_problem: ready.counting.problem,
         },
         migrations: driver.tally().clone(),
         gauges: report::by_name(driver.gauges()),

@@ -38,6 +38,12 @@ mod flag {
     pub const USE_CLOCK: u64 = 1 << 25;
 }
 
+/// What is read of an event that is counted.
+mod read {
+    pub const TIMES: u64 = 1 << 0 | 1 << 1;
+    pub const GROUP: u64 = 1 << 3;
+}
+
 const ENABLE: libc::c_ulong = 0x2400;
 const DISABLE: libc::c_ulong = 0x2401;
 const PERIOD: libc::c_ulong = 0x4008_2404;
@@ -72,6 +78,19 @@ pub enum Scope {
 }
 
 impl Attributes {
+    /// An event that is counted and never sampled.
+    #[must_use]
+    pub fn counting(device: u32, config: [u64; 3], user_only: bool) -> Self {
+        Self {
+            device,
+            config,
+            period: 0,
+            fields: 0,
+            precision: 0,
+            user_only,
+        }
+    }
+
     /// Opens the event, switched off; `leader` is an event that has to be counted along with it.
     ///
     /// # Errors
@@ -89,6 +108,7 @@ impl Attributes {
             config_2: self.config[2],
             sample_period: self.period,
             sample_type: self.fields,
+            read_format: if self.period == 0 { read::TIMES | read::GROUP } else { 0 },
             flags,
             wakeup_watermark: NEVER_WAKE,
             clock: libc::CLOCK_MONOTONIC,

@@ -129,14 +129,7 @@ fn intel(devices: &Path, periods: &[(AccessKind, u64)]) -> Result<Vec<Sampled>, 
             kinds: kinds.to_vec(),
             processors: processors.clone(),
         };
-        let counted = |config: [u64; 3]| Attributes {
-            device: device.number,
-            config,
-            period: 0,
-            fields: 0,
-            precision: 0,
-            user_only: true,
-        };
+        let counted = |config: [u64; 3]| Attributes::counting(device.number, config, true);
         // Some generations sample load latency only beside an event that is counted.
         let beside = device.event("mem-loads-aux");
         let beside = beside
