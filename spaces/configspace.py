@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tiertune.spaces.conditions import IN_RANGE, SPECIAL, condition_of, holds
 from tiertune.spaces.definition import Axis, Space
 from tiertune.spaces.forbidden import clauses_of, to_forbidden
 from tiertune.spaces.value import Value
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
-
-SPECIAL = ":special"
-"""What a knob's name ends in, for the hyperparameter that says whether it is in its range."""
-IN_RANGE = "in range"
 
 
 def to_configspace(space: Space, seed: int) -> ConfigurationSpace:
@@ -32,15 +29,17 @@ def to_configspace(space: Space, seed: int) -> ConfigurationSpace:
 
     axes = space.axes()
     configspace = ConfigurationSpace(name=space.name, seed=seed)
-    configspace.add([hyperparameter for axis in axes for hyperparameter in _hyperparameters(axis)])
+    configspace.add([hyperparameter for axis in axes for hyperparameter in hyperparameters(axis)])
     for axis in axes:
         first = axis.name
         if axis.specials:
             first += SPECIAL
             configspace.add(EqualsCondition(configspace[axis.name], configspace[first], IN_RANGE))
         if axis.condition is not None:
-            parent, value = axis.condition
-            configspace.add(EqualsCondition(configspace[first], configspace[parent], value))
+            parent = next(other for other in axes if other.name == axis.condition.knob)
+            condition = condition_of(axis.condition, parent, first, configspace)
+            if condition is not None:
+                configspace.add(condition)
     for clause in clauses_of(space):
         configspace.add(to_forbidden(clause, configspace, SPECIAL))
     return configspace
@@ -65,7 +64,8 @@ def config_of(space: Space, configuration: Mapping[str, Any]) -> dict[str, Value
 
 
 def values_of(configspace: ConfigurationSpace, config: Mapping[str, Value]) -> dict[str, Any]:
-    """The inverse of `config_of`: values of hyperparameters. Knobs that are not searched are left out."""
+    """The inverse of `config_of`: values of hyperparameters. Knobs that are not searched are left out, and
+    so are those that do not act, which configs of versions with fewer conditions have."""
     values: dict[str, Any] = {}
     for name, value in config.items():
         if name not in configspace:
@@ -78,10 +78,15 @@ def values_of(configspace: ConfigurationSpace, config: Mapping[str, Value]) -> d
             values[name + SPECIAL] = place
         if place == IN_RANGE:
             values[name] = value
+    # Knobs on which others depend come first.
+    for name in [name for name in configspace if name in values]:
+        if not all(holds(condition, values) for condition in configspace.parent_conditions_of[name]):
+            del values[name]
     return values
 
 
-def _hyperparameters(axis: Axis) -> list[Any]:
+def hyperparameters(axis: Axis) -> list[Any]:
+    """A knob as one hyperparameter, or as two where it has special values."""
     from ConfigSpace import Categorical, Float, Integer
 
     # ConfigSpace takes no part in `meta`: the space is the same with priors as without.

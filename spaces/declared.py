@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tiertune.document import Path as Place
 from tiertune.mistakes import shown
 from tiertune.nearest import nearest
+from tiertune.spaces.conditions import never_acting
 from tiertune.spaces.forbidden import forbid_mistakes
 from tiertune.spaces.preset import preset_mistakes
 from tiertune.spaces.prior import prior_mistakes
@@ -44,7 +45,9 @@ def mistakes_against_engine(space: Space) -> Broken:
 def all_mistakes(space: Space) -> Broken:
     """Those, and where there are none, what is wrong with advice that stands on the knobs."""
     found = list(mistakes_against_engine(space))
-    yield from found or [*prior_mistakes(space), *preset_mistakes(space), *forbid_mistakes(space)]
+    never = [] if found else list(never_acting(space))
+    advice = (prior_mistakes, preset_mistakes, forbid_mistakes)
+    yield from found or never or [mistake for broken in advice for mistake in broken(space)]
 
 
 def _knob_mistakes(knob: KnobInfo, narrowed: KnobRange) -> Broken:
@@ -153,16 +156,17 @@ def _condition_mistakes(knob: KnobInfo, declared: dict[str, KnobInfo], space: Sp
     """A searched knob that can never act would make the optimiser learn from noise."""
     if knob.condition is None or space.knobs[knob.name].fixed is not None:
         return
-    other, wanted = knob.condition
+    condition, other = knob.condition, knob.condition.knob
     in_space = space.knobs.get(other)
     if in_space is not None and in_space.fixed is None:
         return
     value = in_space.fixed if in_space is not None else declared[other].default
-    if value != wanted:
+    if not condition.takes(value):
+        wanted = shown(declared[other].example(condition))
         yield (
             ("knobs", knob.name),
             (
-                f"only acts while {other} is {shown(wanted)}, and here it is {shown(value)};"
-                f" add '{other}: {{fixed: {shown(wanted)}}}' or leave {knob.name} out"
+                f"only acts while {other} {condition.said()}, and here it is {shown(value)};"
+                f" add '{other}: {{fixed: {wanted}}}' or leave {knob.name} out"
             ),
         )

@@ -20,6 +20,7 @@ from tiertune.spaces.prior import Prior
 from tiertune.spaces.value import Scalar, Value
 
 if TYPE_CHECKING:
+    from tiertune.condition import Condition
     from tiertune.engine import KnobInfo
 
 
@@ -128,10 +129,9 @@ class Space(Strict):
         while waiting:  # a knob follows the one that its condition names
             left = []
             for axis in waiting:
-                parent = axis.condition[0] if axis.condition is not None else None
-                if any(other.name == parent for other in waiting):
+                if axis.condition and any(other.name == axis.condition.knob for other in waiting):
                     left.append(axis)
-                elif axis.condition is None or config.get(axis.condition[0]) == axis.condition[1]:
+                elif axis.acts(config):
                     config[axis.name] = axis.plain(given.get(axis.name, axis.default))
             waiting = left
         return {**config, **self.fixed}
@@ -163,7 +163,7 @@ class Axis:
     """One searched knob with everything an optimiser has to know.
 
     `minimum` and `maximum` are set for `int` and `float`, `choices` for `choice` and `bool`. `condition`
-    names another axis and the value it must have for this one to matter. `prior` is what a search follows.
+    is on another axis. `prior` is what a search follows.
     `specials` are values outside the range that are tried as well, in `special_share` of the draws.
     """
 
@@ -174,10 +174,14 @@ class Axis:
     log: bool
     choices: tuple[Value, ...]
     default: Value
-    condition: tuple[str, Value] | None
+    condition: Condition | None
     prior: Prior | None = None
     specials: tuple[Value, ...] = ()
     special_share: float = 0.0
+
+    def acts(self, config: Mapping[str, Value]) -> bool:
+        """Whether the knob matters beside those of `config`, in which what does not act is left out."""
+        return self.condition is None or self.condition.takes(config.get(self.condition.knob))
 
     def plain(self, value: object) -> Value:
         """`value` as Python's own int, float, bool or str, a special one or inside the range; takes numpy
@@ -239,7 +243,7 @@ def _axis(declared: KnobInfo, narrowed: KnobRange, space: Space) -> Axis:
     default = narrowed.default if narrowed.default is not None else declared.default
     condition = declared.condition
     searched = (
-        condition is not None and condition[0] in space.knobs and space.knobs[condition[0]].fixed is None
+        condition is not None and condition.knob in space.knobs and space.knobs[condition.knob].fixed is None
     )
     return Axis(
         name=declared.name,

@@ -68,10 +68,12 @@ def _knob_mistakes(
         return
     condition = axis.condition
     if condition is not None and name not in space.start(preset.knobs):
-        parent, wanted = condition
+        parent = condition.knob
+        others = (*axes[parent].choices, axes[parent].minimum, axes[parent].maximum)
+        wanted = shown(condition.example(axes[parent].default, others))
         yield (
             name,
-            f"only acts while {parent} is {shown(wanted)}; add '{parent}: {shown(wanted)}' or leave it out",
+            f"only acts while {parent} {condition.said()}; add '{parent}: {wanted}' or leave it out",
         )
 
 

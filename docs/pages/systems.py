@@ -82,7 +82,8 @@ def _detail(system: SystemInfo, knob: KnobInfo) -> str:
     rows = [("default", code(spelled(knob.default))), ("values", whole + values(knob))]
     rows += [(f"at `{value}`", plain(meaning)) for value, meaning in knob.special]
     if knob.condition:
-        rows.append(("acts only while", f"`{knob.condition[0]}` is `{spelled(knob.condition[1])}`"))
+        said = knob.condition.said(lambda value: f"`{spelled(value)}`")
+        rows.append(("acts only while", f"`{knob.condition.knob}` {said}"))
     rows.append(("searched by campaigns", "yes" if knob.tunable else "no, unless a space names it"))
     rows.append(("a change needs", knob.change_cost.replace("-", " ")))
     rows.append(("from", plain(knob.source)))

@@ -110,6 +110,19 @@ class OptimiserContract:
         for proposal in proposals:
             assert ("batch" in proposal.config) == (proposal.config["mode"] == "async")
 
+    def test_trials_of_a_version_with_fewer_conditions_are_gone_on_from(self) -> None:
+        """In such a campaign `batch` was searched beside every mode: two of its configs may be one now."""
+        known = self.known()
+        history = []
+        for number, proposal in enumerate(known):
+            batch = proposal.config.get("batch", 1 + number)
+            history.append(observation(number, Proposal({**proposal.config, "batch": batch}, "model", "")))
+        twin = dict(history[-1].config, mode="sync", batch=500)
+        history[-1] = observation(TRIALS - 1, Proposal({**twin, "batch": 499}, "model", ""))
+        history.append(observation(TRIALS, Proposal(twin, "model", "")))
+        proposal = self.make().ask(TRIALS + 1, history)
+        Configuration(self.space(), values=proposal.config).check_valid_configuration()
+
     def test_no_numpy_value_leaks(self) -> None:
         for proposal in self.known(trials=20):
             assert json.loads(json.dumps(proposal.config)) == proposal.config

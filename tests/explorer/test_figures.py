@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.explorer.made import NAME, comparison, made, transfer
+from tiertune.condition import Condition
 from tiertune.spaces.definition import Axis
 from tiertune.tuner.explorer.figures.convergence import convergence, validation
 from tiertune.tuner.explorer.figures.coordinates import UNUSED, coordinates, place
@@ -123,7 +124,14 @@ def test_a_knob_that_does_not_act_has_a_place_of_its_own(tmp_path: Path) -> None
         objective, rows = cell.objective, measured(cell.rows("search"))
     switch = Axis("migration_period_ms", "choice", 0, 0, False, ("slow", "fast"), "slow", None)
     depending = Axis(
-        "read_hot_threshold", "int", 1, 64, True, (), 8, condition=("migration_period_ms", "slow")
+        "read_hot_threshold",
+        "int",
+        1,
+        64,
+        True,
+        (),
+        8,
+        condition=Condition("migration_period_ms", "is", ("slow",)),
     )
     assert {knob_value(depending, row) for row in rows} == {None}
     (lines,) = coordinates(rows, [depending], objective, LIGHT).data

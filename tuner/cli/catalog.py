@@ -242,8 +242,7 @@ def _explained(knob: KnobInfo) -> list[str]:
 
     lines = [f"{knob.meaning}{f' ({knob.unit})' if knob.unit else ''}"]
     if knob.condition:
-        other, value = knob.condition
-        lines.append(f"only while {other} is {exact(value)}")
+        lines.append(f"only while {knob.condition.knob} {knob.condition.said(exact)}")
     lines += [f"{value}: {meaning}" for value, meaning in knob.special]
     lines.append(f"from: {knob.source}")
     return lines

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from tiertune.spaces.definition import Axis
 from tiertune.spaces.value import Value
-from tiertune.tuner.trial import Config
 
 STEP = 1 / 8
 """One step of a knob, as a share of its range on its own scale."""
@@ -81,8 +80,3 @@ def bound_of(axis: Axis, value: Value) -> str:
         return ""
     here = place_on(axis, value)
     return "lowest" if here <= ON_BOUND else "highest" if here >= 1 - ON_BOUND else ""
-
-
-def acts(axis: Axis, config: Config) -> bool:
-    """Whether the knob matters at all under this config."""
-    return axis.condition is None or config.get(axis.condition[0]) == axis.condition[1]

@@ -12,7 +12,7 @@ from tiertune.spaces.value import Value
 from tiertune.tuner.explanation.ablation import rollout
 from tiertune.tuner.explanation.importance import Importance, beyond_sum, importance_of
 from tiertune.tuner.explanation.measuring import Bench, bench_of
-from tiertune.tuner.explanation.scale import acts, bound_of, levels, steps_from
+from tiertune.tuner.explanation.scale import bound_of, levels, steps_from
 from tiertune.tuner.explanation.trials import Trials
 from tiertune.tuner.statistics import Effect
 from tiertune.tuner.transfer.context import Context, complete
@@ -119,7 +119,7 @@ def run_study(context: Context, trials: Trials, settings: Settings, laboratory: 
     changed = changed_knobs(context.system, context.tuned)
     way = _way(context, trials, changed, settings, laboratory)
     around = bench_of(context, trials.space, laboratory, "around", AROUND_SEEDS)
-    axes = [axis for axis in trials.axes if acts(axis, context.tuned)]
+    axes = [axis for axis in trials.axes if axis.acts(context.tuned)]
     neighbours = _neighbours(context, axes, around)
     ranked = _ranked(axes, way, importance, neighbours)[: settings.slices]
     default = complete(context.system, {})

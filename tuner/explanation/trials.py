@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tiertune.spaces.definition import Axis, Space
-from tiertune.tuner.explanation.scale import acts, place_on
+from tiertune.tuner.explanation.scale import place_on
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.search.constraint import Constraint, constraints_of
 from tiertune.tuner.transfer.context import Context, complete
@@ -46,7 +46,7 @@ def trials_of(context: Context, journal_path: Path) -> Trials:
         config = complete(context.system, row.trial.config)
         text = canonical(config)
         # A knob that does not act says nothing, whatever it was set to.
-        settled = {axis.name: config[axis.name] if acts(axis, config) else axis.default for axis in axes}
+        settled = {axis.name: config[axis.name] if axis.acts(config) else axis.default for axis in axes}
         where[text] = [place_on(axis, settled[axis.name]) for axis in axes]
         runs.setdefault(text, []).append(row.cost if row.status is Status.OK else None)
     whole = {

@@ -82,6 +82,4 @@ def measured(rows: Sequence[Row]) -> list[Row]:
 def knob_value(axis: Axis, row: Row) -> Value | None:
     """Where a trial set a knob; None where it left it alone, or where the knob does not act."""
     config = row.trial.config
-    if axis.condition is not None and config.get(axis.condition[0]) != axis.condition[1]:
-        return None
-    return config.get(axis.name)
+    return config.get(axis.name) if axis.acts(config) else None

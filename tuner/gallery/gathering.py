@@ -110,9 +110,9 @@ def _entry(
 def changed(system: str, config: Config) -> dict[str, Value]:
     """The knobs of a complete config that are off their default and in force."""
     found = {}
-    for knob in engine.system(system).knobs:
-        in_force = knob.condition is None or config[knob.condition[0]] == knob.condition[1]
-        if in_force and config[knob.name] != knob.default:
+    info = engine.system(system)
+    for knob in info.knobs:
+        if info.acts(knob.name, config) and config[knob.name] != knob.default:
             found[knob.name] = config[knob.name]
     return found
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from tiertune.spaces.conditions import holds
 from tiertune.spaces.configspace import values_of
 from tiertune.tuner.optimiser.base import Observation, Proposal
 from tiertune.tuner.optimiser.imputation import told
@@ -66,7 +67,7 @@ class TpeOptimiser(RandomOptimiser):
         trial = study.ask()
         values: dict[str, Any] = {}
         for knob in self._ordered():
-            if all(c.satisfied_by_value(values) for c in self.space.parent_conditions_of[knob.name]):
+            if all(holds(condition, values) for condition in self.space.parent_conditions_of[knob.name]):
                 values[knob.name] = trial._suggest(knob.name, _distribution(knob))
         return values
 

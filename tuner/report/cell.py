@@ -154,7 +154,8 @@ def knob_changes(
     """Every knob of the system, those that the campaign searched first."""
     adapter = adapter_for(system)
     changes = []
-    for knob in engine.system(system).knobs:
+    info = engine.system(system)
+    for knob in info.knobs:
         native = adapter.native_knob(knob.name)
         before, after = default[knob.name], winner[knob.name]
         changes.append(
@@ -167,7 +168,7 @@ def knob_changes(
                 tuned=after,
                 changed=before != after,
                 searched=knob.name in searched,
-                active=knob.condition is None or winner[knob.condition[0]] == knob.condition[1],
+                active=info.acts(knob.name, winner),
                 at_bound=at_bound(knob, after) if knob.name in searched else "",
                 default_position=position(knob, before),
                 tuned_position=position(knob, after),

@@ -55,13 +55,8 @@ def front_part(judged: Outcome, search: Sequence[Row], system: str) -> FrontPart
 def acting(system: str, config: Config) -> dict[str, Value]:
     """Every knob that acts in `config`, those that it does not name at their defaults."""
     whole = adapter_for(system).resolve(config)
-    conditions = {knob.name: knob.condition for knob in engine.system(system).knobs}
-
-    def acts(name: str) -> bool:
-        condition = conditions[name]
-        return condition is None or whole[condition[0]] == condition[1]
-
-    return {name: value for name, value in whole.items() if acts(name)}
+    info = engine.system(system)
+    return {name: value for name, value in whole.items() if info.acts(name, whole)}
 
 
 def front_rows(cell: Cell) -> Rows:

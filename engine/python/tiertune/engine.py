@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from tiertune import condition
+from tiertune.condition import Condition
+
 if TYPE_CHECKING:
     import numpy as np
 
-Value = bool | int | float | str
+Value = condition.Value
 
 
 class EngineError(Exception):
@@ -56,11 +59,16 @@ class KnobInfo:
     default: Value
     special: tuple[tuple[int, str], ...]
     """Values outside the range and what they mean."""
-    condition: tuple[str, Value] | None
-    """``(other knob, value)`` that must hold for this knob to act."""
+    condition: Condition | None
+    """What another knob must be for this knob to act."""
     tunable: bool
     change_cost: str
     source: str
+
+    def example(self, condition: Condition) -> Value:
+        """A value of this knob for which `condition`, of another one, holds."""
+        ends = [bound for bound in (self.min, self.max) if bound is not None]
+        return condition.example(self.default, ends or (*self.choices, False, True))
 
 
 @dataclass(frozen=True)
@@ -81,6 +89,12 @@ class SystemInfo:
             if knob.name == name:
                 return knob
         raise KeyError(name)
+
+    def acts(self, name: str, config: Mapping[str, Value]) -> bool:
+        """Whether a knob has an effect beside a complete `config`; not while the one that it depends on has
+        none either."""
+        on = self.knob(name).condition
+        return on is None or (on.takes(config[on.knob]) and self.acts(on.knob, config))
 
 
 @dataclass(frozen=True)
@@ -154,7 +168,9 @@ def _knob(document: dict[str, Any]) -> KnobInfo:
         choices=tuple(document.get("choices", ())),
         default=document["default"],
         special=tuple((special["value"], special["meaning"]) for special in document["special"]),
-        condition=(condition[0], condition[1]) if condition else None,
+        condition=Condition(condition["knob"], condition["test"], tuple(condition["values"]))
+        if condition
+        else None,
         tunable=document["tunable"],
         change_cost=document["change_cost"],
         source=document["source"],

@@ -16,10 +16,11 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, overload
 
 from tiertune import engine
+from tiertune.condition import Condition, Value
 
 T = TypeVar("T", bool, int, float, str)
 EventName: TypeAlias = Literal["load-miss", "store", "slow-load-miss"]
@@ -240,7 +241,8 @@ class Knob(Generic[T]):
     `Choice`.
 
     `meaning` is one line, `source` where default and range come from. `tuned` knobs are searched by
-    campaigns. `when` is ``(other knob, value)``: it acts only then. `special` are values outside the range
+    campaigns. `when` is ``(other knob, value)``, or `is_not`,
+    `is_one_of` or `is_over` of another knob: it acts only then. `special` are values outside the range
     and what they mean.
     """
 
@@ -254,9 +256,10 @@ class Knob(Generic[T]):
         source: str = "ours",
         tuned: bool = True,
         cost: ChangeCost = "live",
-        when: tuple[str, bool | int | float | str] | None = None,
+        when: tuple[str, Value] | Condition | None = None,
         special: Mapping[int, str] | None = None,
     ) -> None:
+        condition = Condition(when[0], "is", (when[1],)) if isinstance(when, tuple) else when
         self.name = ""
         self.default: T = default
         self._rest: dict[str, Any] = {
@@ -264,7 +267,7 @@ class Knob(Generic[T]):
             "unit": unit,
             **kind,
             "special": list((special or {}).items()),
-            "condition": when,
+            "condition": asdict(condition) if condition else None,
             "tunable": tuned,
             "change_cost": cost,
             "source": source,

@@ -145,6 +145,10 @@ class PolicyContract:
         """Every knob at each of its ends, and all of them at once."""
         self._keeps("knobs at their extremes do no harm")
 
+    def test_a_knob_changes_nothing_while_its_condition_does_not_hold(self) -> None:
+        """A search leaves such a knob out."""
+        self._keeps("a knob changes nothing while its condition does not hold")
+
     def test_every_knob_acts_or_says_that_it_is_inert(self) -> None:
         """A knob without effect is not to be searched."""
         self._keeps("every knob acts, or says that it is inert")

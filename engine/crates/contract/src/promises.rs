@@ -5,13 +5,14 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::fmt::Write;
+use std::fmt::{Debug, Write};
 use std::hash::{DefaultHasher, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use tiertune_policy::knob::acts;
 use tiertune_policy::registry::{PAGE_4K, Tiering};
-use tiertune_policy::{Config, Knob, KnobError, KnobKind, Outcome, Value};
+use tiertune_policy::{Config, CounterRng, Knob, KnobError, KnobKind, Outcome, Value};
 
 use crate::driver::{Driver, Entry, MS};
 use crate::workload::{self, Observed, built};
@@ -48,6 +49,9 @@ pub const PROMISES: &[Promise] = &[
     ("knobs at their extremes do no harm", |contract| {
         contract.knobs_at_their_extremes_do_no_harm()
     }),
+    ("a knob changes nothing while its condition does not hold", |contract| {
+        contract.knobs_out_of_action_change_nothing()
+    }),
     ("every knob acts, or says that it is inert", |contract| {
         contract.every_knob_acts()
     }),
@@ -59,14 +63,22 @@ pub struct Contract<'a> {
     kept: Mutex<HashMap<Key, Arc<OnceLock<Seen>>>>,
 }
 
-/// A config with `knob` at `value` and, where the knob acts only beside another, that one set too.
+/// A config with `knob`, one of `knobs`, at `value` and, where it acts only beside another, that one set to act beside.
 #[must_use]
-pub fn with(knob: &Knob, value: Value) -> Config {
-    let condition = knob
-        .condition
-        .iter()
-        .map(|(other, value)| ((*other).to_string(), value.clone()));
-    condition.chain([(knob.name.to_string(), value)]).collect()
+pub fn with(knobs: &[Knob], knob: &Knob, value: Value) -> Config {
+    let mut config = Config::from([(knob.name.to_string(), value)]);
+    if let Some(condition) = &knob.condition {
+        let other = knobs.iter().find(|other| other.name == condition.knob);
+        let other = other.expect("a condition is on a knob that there is");
+        let mut values = [other.default.clone()].into_iter().chain(extremes(other));
+        let first = values.find(|value| condition.takes(value));
+        config.extend(with(
+            knobs,
+            other,
+            first.or(condition.values.first().cloned()).expect("it has values"),
+        ));
+    }
+    config
 }
 
 /// Both ends of a knob, its special values, or all its words.
@@ -86,6 +98,8 @@ pub fn extremes(knob: &Knob) -> Vec<Value> {
 struct Seen {
     /// A hash of all that was observed.
     digest: u64,
+    /// One of what was asked for and what came of it, without what the policy reports of itself.
+    decided: u64,
     moved: bool,
     /// Failed for want of room, or for being there already.
     failed: (usize, usize),
@@ -95,15 +109,26 @@ struct Seen {
 
 impl Seen {
     fn of(observed: &Observed) -> Self {
-        let mut digest = Digest(DefaultHasher::new());
-        write!(digest, "{observed:?}").expect("a hasher takes everything");
+        let digest = |part: &dyn Debug| {
+            let mut digest = Digest(DefaultHasher::new());
+            write!(digest, "{part:?}").expect("a hasher takes everything");
+            digest.0.finish()
+        };
+        let decided = digest(&observed.log);
+        let Observed {
+            gauges: reported,
+            declared,
+            tiers,
+            ..
+        } = observed;
         let count = |wanted: Outcome| {
             let ended = |entry: &&Entry| matches!(entry, Entry::Ended(migrated) if migrated.outcome == wanted);
             observed.log.iter().filter(ended).count()
         };
         let mut gauges = observed.gauges.iter();
         Self {
-            digest: digest.0.finish(),
+            digest: digest(&(decided, reported, declared, tiers)),
+            decided,
             moved: observed.log.iter().any(|entry| matches!(entry, Entry::Ended(_))),
             failed: (count(Outcome::NoSpace), count(Outcome::AlreadyThere)),
             gauges_make_sense: gauges.all(|gauge| gauge.value.is_finite() && !gauge.meaning.is_empty()),
@@ -145,6 +170,11 @@ fn at<T>(place: &str, work: impl FnOnce() -> T) -> T {
     })
 }
 
+/// Configs drawn at random of each system with conditions.
+const RANDOM_CONFIGS: usize = 2;
+/// Draws within which a knob has another value than it had.
+const DRAWS: usize = 64;
+
 /// So many settings of other knobs are tried on both workloads before any more.
 const NEAR_BACKGROUNDS: usize = 8;
 
@@ -162,7 +192,7 @@ fn settings(has_parts: bool, knobs: &[Knob], place: usize) -> Vec<Setting> {
     others.sort_by_key(|other| other.abs_diff(place));
     let mut backgrounds = vec![("defaults".to_string(), Config::new())];
     for other in others.into_iter().map(|other| &knobs[other]) {
-        let at = |value: Value| (format!("{} = {value:?}", other.name), with(other, value));
+        let at = |value: Value| (format!("{} = {value:?}", other.name), with(knobs, other, value));
         backgrounds.extend(extremes(other).into_iter().map(at));
     }
     let mut all = Vec::new();
@@ -292,7 +322,7 @@ impl<'a> Contract<'a> {
         configs.extend(
             knobs
                 .iter()
-                .flat_map(|knob| extremes(knob).into_iter().map(|value| with(knob, value))),
+                .flat_map(|knob| extremes(knob).into_iter().map(|value| with(&knobs, knob, value))),
         );
         for config in configs {
             at(&format!("{} {config:?}", self.system.name()), || {
@@ -300,6 +330,57 @@ impl<'a> Contract<'a> {
                 let fine = seen.get().expect("it was run").gauges_make_sense;
                 assert!(fine, "a gauge has no finite value or no meaning");
             });
+        }
+    }
+
+    /// Knobs whose conditions do not hold may be set to anything, beside each value that puts some out of action and in
+    /// configs drawn at random. Hot pages are scattered where a system can have huge pages of some, as more acts then.
+    pub fn knobs_out_of_action_change_nothing(&self) {
+        let (name, knobs) = (self.system.name(), self.system.knobs());
+        let page_bytes = self.system.page_bytes()[0];
+        let scattered = self.system.page_bytes().contains(&PAGE_4K);
+        let mut bases = Vec::new();
+        for condition in knobs.iter().filter_map(|knob| knob.condition.as_ref()) {
+            let other = knobs.iter().find(|other| other.name == condition.knob);
+            let other = other.expect("a condition is on a knob that there is");
+            let values = extremes(other).into_iter().filter(|value| !condition.takes(value));
+            bases.extend(values.map(|value| with(&knobs, other, value)));
+        }
+        if bases.is_empty() {
+            return;
+        }
+        let mut rng = CounterRng::new(1, &[]);
+        let mut drawn = |knob: &Knob| {
+            let mut values = extremes(knob);
+            values.push(knob.default.clone());
+            let at = rng.below(values.len() as u64) as usize;
+            (knob.name.to_string(), values.swap_remove(at))
+        };
+        bases.extend((0..RANDOM_CONFIGS).map(|_| knobs.iter().map(&mut drawn).collect::<Config>()));
+        let mut seen = Vec::new();
+        for base in bases {
+            if seen.contains(&base) {
+                continue;
+            }
+            let out_of_action = knobs.iter().filter(|knob| !acts(knob, &knobs, &base));
+            // Somewhere else than where they are.
+            let changed: Config = out_of_action
+                .map(|knob| {
+                    let here = base.get(knob.name).unwrap_or(&knob.default);
+                    let mut other = (0..DRAWS).map(|_| drawn(knob)).filter(|(_, value)| value != here);
+                    other.next().expect("a knob has several values")
+                })
+                .collect();
+            let both: Config = base.clone().into_iter().chain(changed.clone()).collect();
+            let decided = |config| {
+                let seen = self.seen(config, page_bytes, 2, scattered);
+                seen.get().expect("it was run").decided
+            };
+            assert!(
+                decided(&base) == decided(&both),
+                "{name} at {base:?} with {changed:?}: a knob acts while its condition does not hold"
+            );
+            seen.push(base);
         }
     }
 
@@ -329,7 +410,7 @@ impl<'a> Contract<'a> {
         let found = settings.iter().find(|setting| {
             let run = |value: &Value| {
                 let mut config = setting.background.clone();
-                config.extend(with(knob, value.clone()));
+                config.extend(with(&knobs, knob, value.clone()));
                 self.digest(&config, self.system.page_bytes()[0], 2, setting.scattered)
             };
             let default = run(&knob.default);
@@ -369,10 +450,20 @@ impl<'a> Contract<'a> {
                 1,
                 "{place}: declared twice"
             );
-            if let Some((other, value)) = &knob.condition {
-                let found = knobs.iter().find(|knob| knob.name == *other);
-                let other = found.unwrap_or_else(|| panic!("{place}: it depends on {other}, which there is not"));
-                assert_eq!(other.check(&name, value).as_ref(), Ok(value), "{place}: condition");
+            if let Some(condition) = &knob.condition {
+                let found = knobs.iter().find(|knob| knob.name == condition.knob);
+                let other =
+                    found.unwrap_or_else(|| panic!("{place}: it depends on {}, which there is not", condition.knob));
+                for value in &condition.values {
+                    assert_eq!(other.check(&name, value).as_ref(), Ok(value), "{place}: condition");
+                }
+                let all = extremes(other);
+                let mut others = [&other.default, &condition.values[0]].into_iter().chain(&all);
+                assert!(
+                    others.clone().any(|value| condition.takes(value)),
+                    "{place}: it never acts"
+                );
+                assert!(others.any(|value| !condition.takes(value)), "{place}: it always acts");
             }
         }
     }
@@ -393,7 +484,7 @@ impl<'a> Contract<'a> {
                 other => panic!("{name}: '{misspelt}' gives {other:?}"),
             }
             let KnobKind::Int { max, .. } = knob.kind else { continue };
-            match build(with(knob, Value::Int(max + 1))) {
+            match build(with(&knobs, knob, Value::Int(max + 1))) {
                 Err(KnobError::Invalid { key, nearest, .. }) => {
                     assert_eq!((key.as_str(), nearest), (knob.name, max.to_string()));
                 }

@@ -495,7 +495,7 @@ impl Policy for Hmsdk {
 pub const SYSTEM: System = System {
     name: "hmsdk",
     summary: "regions of physical memory watched by accessed bits; schemes that promote hot and demote idle ones",
-    source: "SK hynix HMSDK v4.0 (tools/gen_migpol.py) on Linux DAMON; as tuned in DIMES'25",
+    source: "SK hynix HMSDK v4.0 (tools/gen_migpol.py) on Linux DAMON; as tuned in DIMES'25; DAMOS watermarks, which it leaves off, are not modelled",
     signal: "accessed bits",
     page_bytes: &[PAGE_2M, PAGE_4K],
     knobs: HmsdkConfig::knobs,

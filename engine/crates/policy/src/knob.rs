@@ -26,6 +26,16 @@ pub enum Value {
     Text(String),
 }
 
+impl Value {
+    fn number(&self) -> Option<f64> {
+        match self {
+            Value::Int(v) => Some(*v as f64),
+            Value::Float(v) => Some(*v),
+            Value::Bool(_) | Value::Text(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -89,6 +99,62 @@ pub struct Special {
     pub meaning: &'static str,
 }
 
+/// What a value must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Test {
+    /// The one value.
+    Is,
+    /// Anything but the one value.
+    IsNot,
+    /// One of the values.
+    IsOneOf,
+    /// A number above the one value.
+    IsOver,
+}
+
+/// What another knob must be for a knob to act.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Condition {
+    /// The other knob.
+    pub knob: &'static str,
+    /// What is asked of its value.
+    pub test: Test,
+    /// Values to compare with: one, or several for [`Test::IsOneOf`].
+    pub values: Vec<Value>,
+}
+
+impl Condition {
+    /// Whether it holds where the other knob is `value`.
+    #[must_use]
+    pub fn takes(&self, value: &Value) -> bool {
+        let same = |other: &Value| match (value.number(), other.number()) {
+            (Some(value), Some(other)) => value == other,
+            _ => value == other,
+        };
+        match self.test {
+            Test::Is | Test::IsOneOf => self.values.iter().any(same),
+            Test::IsNot => !self.values.iter().any(same),
+            Test::IsOver => {
+                let over = |other: &Value| value.number() > other.number();
+                value.number().is_some() && self.values.iter().all(over)
+            }
+        }
+    }
+}
+
+/// Whether `knob` acts where all of `knobs` have the values of `config`, the others their defaults; not while the knob
+/// that it depends on does not act either.
+#[must_use]
+pub fn acts(knob: &Knob, knobs: &[Knob], config: &Config) -> bool {
+    knob.condition.as_ref().is_none_or(|condition| {
+        let other = knobs.iter().find(|other| other.name == condition.knob);
+        other.is_some_and(|other| {
+            condition.takes(config.get(other.name).unwrap_or(&other.default)) && acts(other, knobs, config)
+        })
+    })
+}
+
 /// The one declaration of a knob.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Knob {
@@ -105,8 +171,8 @@ pub struct Knob {
     pub default: Value,
     /// Values outside the range that have a meaning.
     pub special: Vec<Special>,
-    /// `Some((other, value))`: only acts while knob `other` has `value`.
-    pub condition: Option<(&'static str, Value)>,
+    /// What another knob must be for this one to act.
+    pub condition: Option<Condition>,
     /// Whether campaigns search it; structural constants and switches are not searched unasked.
     pub tunable: bool,
     /// What changing it costs on a live system.
@@ -326,11 +392,13 @@ impl FromValue for String {
 ///         /// Stores before a page is hot.
 ///         hot_stores: u32 = 4, int(1, 64, log), unit "samples", special [], tuned, live,
 ///             when "stores" = true, source "example header";
+///         /// How much of a period it may oversleep; what acts under several values says `!= value`, `in [values]` or `> number`.
+///         slack_pct: f64 = 5.0, float(0.0, 50.0), unit "%", special [], fixed, live, when "period_ms" > 0.0, source "ours";
 ///     }
 /// }
 /// let config = ExampleConfig::from_config(&Default::default()).unwrap();
 /// assert_eq!(config.hot_stores, 4);
-/// assert_eq!(ExampleConfig::knobs().len(), 3);
+/// assert_eq!(ExampleConfig::knobs().len(), 4);
 /// ```
 #[macro_export]
 macro_rules! knobs {
@@ -341,7 +409,7 @@ macro_rules! knobs {
                 #[doc = $meaning:literal]
                 $field:ident : $ty:ty = $default:expr, $kind:ident $(( $($range:tt)* ))?, unit $unit:literal,
                 special [ $( ($special:literal, $special_meaning:literal) ),* ], $tuned:ident, $cost:ident,
-                $(when $other:literal = $other_value:expr,)? source $source:literal;
+                $(when $other:literal $test:tt $other_value:expr,)? source $source:literal;
             )*
         }
     ) => {
@@ -362,7 +430,7 @@ macro_rules! knobs {
                     kind: $crate::knobs!(@kind $kind $(( $($range)* ))?),
                     default: $crate::knob::Value::from({ let default: $ty = $default; default }),
                     special: vec![ $( $crate::knob::Special { value: $special, meaning: $special_meaning } ),* ],
-                    condition: $crate::knobs!(@when $($other = $other_value)?),
+                    condition: $crate::knobs!(@when $($other $test $other_value)?),
                     tunable: $crate::knobs!(@tuned $tuned),
                     change_cost: $crate::knobs!(@cost $cost),
                     source: $source,
@@ -388,7 +456,17 @@ macro_rules! knobs {
     (@kind bool) => { $crate::knob::KnobKind::Bool };
     (@kind choice($($choice:literal),+)) => { $crate::knob::KnobKind::Choice { choices: &[$($choice),+] } };
     (@when) => { None };
-    (@when $other:literal = $value:expr) => { Some(($other, $crate::knob::Value::from($value))) };
+    (@when $other:literal in $values:expr) => { $crate::knobs!(@holds $other, IsOneOf, $values) };
+    (@when $other:literal = $value:expr) => { $crate::knobs!(@holds $other, Is, [$value]) };
+    (@when $other:literal != $value:expr) => { $crate::knobs!(@holds $other, IsNot, [$value]) };
+    (@when $other:literal > $value:expr) => { $crate::knobs!(@holds $other, IsOver, [$value]) };
+    (@holds $other:literal, $test:ident, $values:expr) => {
+        Some($crate::knob::Condition {
+            knob: $other,
+            test: $crate::knob::Test::$test,
+            values: $values.map($crate::knob::Value::from).into(),
+        })
+    };
     (@tuned tuned) => { true };
     (@tuned fixed) => { false };
     (@cost live) => { $crate::knob::ChangeCost::Live };

@@ -257,9 +257,23 @@ impl Lru {
         if page == NIL {
             return false;
         }
+        self.fetch_behind(page, accessed);
         accessed.test_and_clear(page);
         self.deactivate(page);
         true
+    }
+
+    /// Looks up what the next step will need, as a walk over millions of pages is one cache miss after another.
+    fn fetch_behind(&self, page: Page, accessed: &dyn AccessedBits) {
+        let next = if self.has(page, LISTED) {
+            self.links.next(page)
+        } else {
+            page + 1
+        };
+        if let Some(flags) = self.flags.get(next as usize) {
+            std::hint::black_box(*flags);
+            accessed.fetch(next);
+        }
     }
 
     /// The oldest inactive page of fast memory, or [`NIL`].
@@ -292,6 +306,7 @@ impl Lru {
         if page == NIL {
             return Verdict::Empty;
         }
+        self.fetch_behind(page, accessed);
         if !accessed.test_and_clear(page) {
             self.isolate(page);
             return Verdict::Isolated(page);

@@ -69,7 +69,7 @@ crate::knobs! {
         threshold_steps: u32 = 16, int(4, 64), unit "steps", special [], fixed, rebuild,
             when "generation" = "v6.1", source "Linux NUMA_MIGRATION_ADJUST_STEPS; range ours";
         /// Whether a fault that finds no room wakes kswapd even if it failed 16 times before
-        reset_kswapd_failures: bool = false, bool, unit "", special [], fixed, live, source "patch of the Alto artifact";
+        reset_kswapd_failures: bool = false, bool, unit "", special [], fixed, live, when "demotion_enabled" = true, source "patch of the Alto artifact";
         /// Whether faults make the scan period longer; the kernel of Colloid's artifact leaves that out
         adapts_scan_period: bool = true, bool, unit "", special [], fixed, rebuild,
             source "Linux kernel/sched/fair.c (task_numa_fault); false in Colloid's artifact (Linux 6.3)";
@@ -246,7 +246,7 @@ impl Policy for Nbt {
 pub const SYSTEM: System = System {
     name: "nbt",
     summary: "promotes slow pages that fault soon after being marked, in the fault; demotes inactive pages when it must",
-    source: "Linux NUMA balancing, memory-tiering mode (5.18 and 6.1)",
+    source: "Linux NUMA balancing, memory-tiering mode (5.18 and 6.1); reclaim by the classic lists: the multi-generational LRU (lru_gen) is not modelled",
     signal: "NUMA hint faults and accessed bits",
     page_bytes: &[PAGE_2M, PAGE_4K],
     knobs: NbtConfig::knobs,

@@ -44,7 +44,7 @@ crate::knobs! {
         value: String = "latency-balanced".to_string(), choice("freq", "stall", "latency-balanced"), unit "",
             special [], fixed, rebuild, source "ours; stalls after PACT, the best share after Colloid";
         /// Time between two looks at what happens now
-        epoch_ms: f64 = 100.0, float(10.0, 1000.0, log), unit "ms", special [], fixed, live, source "ours";
+        epoch_ms: f64 = 100.0, float(10.0, 1000.0, log), unit "ms", special [], fixed, live, when "grade" != "static", source "ours";
         /// Epochs within which a move must pay
         horizon_epochs: u32 = 8, int(1, 32, log), unit "epochs", special [], fixed, live,
             when "grade" = "costs", source "ours";

@@ -68,6 +68,10 @@ pub trait AccessedBits {
     fn test_and_clear(&mut self, page: Page) -> bool;
     /// The same without clearing the bit.
     fn test(&mut self, page: Page) -> bool;
+    /// `page` will be tested soon: a place to look its state up, so that cache misses overlap. Changes nothing.
+    fn fetch(&self, page: Page) {
+        let _ = page;
+    }
 }
 
 /// Counters of one tier since the start, for demand reads that miss the last-level cache.

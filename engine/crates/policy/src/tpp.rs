@@ -57,7 +57,7 @@ crate::knobs! {
             when "promote_active_only" = true, source "TPP as FlexMem section 2 tells it; the code's mark_page_accessed takes one more";
         /// Time after which a kswapd that failed 16 times tries again
         kswapd_retry_ms: u32 = 10_000, int(100, 20_000, log), unit "ms", special [], tuned, rebuild,
-            source "TPP patch (mm/vmscan.c); range ours";
+            when "demotion_enabled" = true, source "TPP patch (mm/vmscan.c); range ours";
         /// kernel.numa_balancing: 2 tiering only, whose scan period is fixed, 3 with normal balancing, whose period adapts
         numa_balancing_mode: u8 = 3, int(2, 3), unit "", special [], fixed, live, source "run scripts of the Alto artifact";
         /// Time before the first scan, and first period of threads that the first one starts
@@ -67,7 +67,7 @@ crate::knobs! {
         promote_active_only: bool = true, bool, unit "", special [], fixed, rebuild, source "TPP patch (mm/memory.c)";
         /// Whether a fault on an inactive page makes it accessible; if not, the access faults again until it is active
         maps_inactive: bool = true, bool, unit "", special [], fixed, rebuild,
-            source "TPP paper; the patch (mm/memory.c) on Linux 5.15, which maps pages at the end of a fault, returns before that";
+            when "promote_active_only" = true, source "TPP paper; the patch (mm/memory.c) on Linux 5.15, which maps pages at the end of a fault, returns before that";
         /// Whether demoted pages are marked at once
         poison_demoted: bool = true, bool, unit "", special [], fixed, rebuild, source "TPP patch (mm/migrate.c)";
         /// Whether kswapd demotes at all

@@ -14,7 +14,7 @@ use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use serde::{Deserialize, Serialize};
-use tiertune_policy::knob::{ChangeCost, KnobKind, Special};
+use tiertune_policy::knob::{ChangeCost, Condition, KnobKind, Special, Test};
 use tiertune_policy::nearest::nearest;
 use tiertune_policy::registry::{self, Tiering};
 use tiertune_policy::{
@@ -71,10 +71,17 @@ struct DeclaredKnob {
     kind: DeclaredKind,
     default: Value,
     special: Vec<(i64, String)>,
-    condition: Option<(String, Value)>,
+    condition: Option<DeclaredCondition>,
     tunable: bool,
     change_cost: String,
     source: String,
+}
+
+#[derive(Deserialize)]
+struct DeclaredCondition {
+    knob: String,
+    test: Test,
+    values: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -107,7 +114,11 @@ impl DeclaredKnob {
             kind,
             default: self.default,
             special: self.special.iter().map(special).collect(),
-            condition: self.condition.map(|(other, value)| (lasting(&other), value)),
+            condition: self.condition.map(|condition| Condition {
+                knob: lasting(&condition.knob),
+                test: condition.test,
+                values: condition.values,
+            }),
             tunable: self.tunable,
             change_cost: match self.change_cost.as_str() {
                 "live" => ChangeCost::Live,

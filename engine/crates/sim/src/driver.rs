@@ -91,6 +91,12 @@ impl AccessedBits for Accessed<'_> {
             Accessed::Bits(bits) => bits[page as usize],
         }
     }
+
+    fn fetch(&self, page: Page) {
+        if let Accessed::Rates(touches) = self {
+            touches.fetch(page);
+        }
+    }
 }
 
 /// Policy, page table and migrator on a virtual clock.

@@ -5,6 +5,8 @@
 //! A sweep touches a page as long as it passes it. Expected touches are kept per piece, up to the start of
 //! the phase, and from there on by stream, so that time costs nothing and only tests do.
 
+use std::sync::LazyLock;
+
 use tiertune_policy::{AccessedBits, CounterRng, Page};
 
 use crate::workload::{LINE_BYTES, Phase, Popularity, Workload};
@@ -47,6 +49,13 @@ pub struct Touches<'w> {
     /// Expected touches per page in earlier phases, `[object][piece]`.
     past: Vec<Vec<f64>>,
     swept: Vec<Vec<Swept>>,
+    /// Expected touches per page until now of the pieces last asked for, `[object][piece]`, each with the
+    /// [`Self::counted`] that it is of. Not of objects that a sweep passes by, page after page.
+    until_now: Vec<Vec<(u64, f64)>>,
+    /// Whether a sweep has come by, by object.
+    passed_by_sweeps: Vec<bool>,
+    /// How often visits were counted.
+    counted: u64,
     /// Touches of each page when its bit was cleared; empty until one is.
     cleared: Vec<f64>,
     rng: CounterRng,
@@ -63,6 +72,9 @@ impl<'w> Touches<'w> {
             visits: Vec::new(),
             past: workload.objects.iter().map(|o| vec![0.0; o.pieces()]).collect(),
             swept: vec![Vec::new(); workload.objects.len()],
+            until_now: workload.objects.iter().map(|o| vec![(0, 0.0); o.pieces()]).collect(),
+            passed_by_sweeps: vec![false; workload.objects.len()],
+            counted: 1,
             cleared: Vec::new(),
             rng,
         }
@@ -97,9 +109,11 @@ impl<'w> Touches<'w> {
             }
         }
         self.phase = Some(phase);
+        self.counted += 1;
         self.streams.iter_mut().for_each(Vec::clear);
         for (s, stream) in phase.streams.iter().enumerate() {
             self.streams[stream.object].push(s);
+            self.passed_by_sweeps[stream.object] |= matches!(stream.popularity, Popularity::Sweep);
         }
         self.visits = vec![0.0; phase.streams.len()];
     }
@@ -108,6 +122,7 @@ impl<'w> Touches<'w> {
     pub fn count(&mut self, s: usize, ops: f64) {
         let Some(phase) = self.phase else { return };
         let stream = &phase.streams[s];
+        self.counted += 1;
         self.visits[s] += match stream.popularity {
             Popularity::Stationary { .. } => ops * stream.visits_per_op,
             // A visit of a sweep is a page; a pass is all of them.
@@ -116,11 +131,24 @@ impl<'w> Touches<'w> {
     }
 
     /// Expected touches of `page` since the start.
-    fn expected(&self, page: Page) -> f64 {
+    #[inline]
+    fn expected(&mut self, page: Page) -> f64 {
         let objects = &self.workload.objects;
         let index = objects.partition_point(|o| o.first_page <= page) - 1;
-        let object = &objects[index];
-        let piece = object.piece_of(page);
+        let piece = objects[index].piece_of(page);
+        let (counted, touches) = self.until_now[index][piece];
+        if counted == self.counted {
+            return touches;
+        }
+        let touches = self.add_up(page, index, piece);
+        if !self.passed_by_sweeps[index] {
+            self.until_now[index][piece] = (self.counted, touches);
+        }
+        touches
+    }
+
+    fn add_up(&self, page: Page, index: usize, piece: usize) -> f64 {
+        let object = &self.workload.objects[index];
         let position = f64::from(object.position_of(page));
         let within = |threads: u32| (position * f64::from(threads) / f64::from(object.pages)).fract();
         let width = |threads: u32| f64::from(threads) / f64::from(object.pages);
@@ -145,13 +173,30 @@ impl<'w> Touches<'w> {
     }
 }
 
+/// `exp(-whole)` for whole numbers up to the last that takes anything from 1.
+static EXP_OF_WHOLE: LazyLock<[f64; 38]> = LazyLock::new(|| std::array::from_fn(|whole| (-(whole as f64)).exp()));
+
+/// More than rounding makes of the bounds in [`any`].
+const ROUNDING: f64 = 1e-13;
+
 /// Whether a uniform `draw` says that a Poisson process had any event, `expected` of them on average: `draw` below
-/// `1 - exp(-expected)`. Most draws are far from that bound, which bounds of its own tell without the exponential.
+/// `1 - exp(-expected)`. Most draws are far from that bound, which bounds of its own tell without the exponential:
+/// partial sums of its series, which lie to either side of it in turn.
+#[inline]
 fn any(expected: f64, draw: f64) -> bool {
     if draw >= expected {
-        false
-    } else if draw < expected - expected * expected / 2.0 {
+        return false;
+    }
+    let Some(of_whole) = EXP_OF_WHOLE.get(expected as usize) else {
+        return true; // 1 - exp(-38) is rounded to 1
+    };
+    let (x, none) = (expected - expected.floor(), 1.0 - draw);
+    let below = of_whole * (1.0 - x * (1.0 - x / 2.0 * (1.0 - x / 3.0)));
+    let above = below + of_whole * (x * x * x * x / 24.0);
+    if none > above + ROUNDING {
         true
+    } else if none < below - ROUNDING {
+        false
     } else {
         draw < -(-expected).exp_m1()
     }
@@ -187,6 +232,10 @@ impl AccessedBits for Touches<'_> {
     fn test(&mut self, page: Page) -> bool {
         self.draw(page, |_| f64::NEG_INFINITY)
     }
+
+    fn fetch(&self, page: Page) {
+        std::hint::black_box(self.cleared.get(page as usize).copied());
+    }
 }
 
 #[cfg(test)]
@@ -196,10 +245,33 @@ mod tests {
     #[test]
     fn the_short_way_decides_as_the_exponential_does() {
         let mut rng = CounterRng::new(1, &[]);
-        for expected in [0.0, 1e-9, 0.01, 0.4, 1.0, 1.9, 3.0, 50.0, f64::INFINITY] {
+        for expected in [
+            0.0,
+            1e-9,
+            0.01,
+            0.4,
+            0.99,
+            1.0,
+            1.9,
+            3.0,
+            7.7,
+            36.5,
+            37.0,
+            37.9,
+            38.0,
+            50.0,
+            f64::INFINITY,
+        ] {
             for _ in 0..10_000 {
                 let draw = rng.next_f64() * f64::min(1.0, 2.0 * expected + 1e-12);
-                assert_eq!(any(expected, draw), draw < -(-expected).exp_m1(), "{expected} {draw}");
+                let near = -(-expected).exp_m1() + (draw - 0.5) * 1e-12;
+                for draw in [
+                    draw,
+                    near.clamp(0.0, 1.0 - f64::EPSILON / 2.0),
+                    1.0 - f64::EPSILON / 2.0,
+                ] {
+                    assert_eq!(any(expected, draw), draw < -(-expected).exp_m1(), "{expected} {draw}");
+                }
             }
         }
     }

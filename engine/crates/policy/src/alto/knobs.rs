@@ -26,15 +26,15 @@ crate::knobs! {
         alto_hook: String = "scan".to_string(), choice("promote", "scan", "both"), unit "", special [], fixed, rebuild,
             source "published patches: promote for TPP, scan for the others; both is ours";
         /// Of how many candidates for promotion of a thread a share passes
-        alto_promote_modulus: u32 = 10, int(1, 100), unit "pages", special [], fixed, rebuild, source "published patches";
+        alto_promote_modulus: u32 = 10, int(1, 100), unit "pages", special [], fixed, rebuild, when "alto_hook" in ["promote", "both"], source "published patches";
         /// Of how many units of 2 MiB in a row a share is armed
-        alto_scan_modulus: u32 = 16, int(1, 64), unit "units", special [], fixed, rebuild, source "published patches";
+        alto_scan_modulus: u32 = 16, int(1, 64), unit "units", special [], fixed, rebuild, when "alto_hook" in ["scan", "both"], source "published patches";
         /// Whether a scan that arms fewer pages ends as early as ever (the paper's intent) or goes on until it has armed as many
         alto_scan_scale_mode: String = "budgeted".to_string(), choice("budgeted", "as_patched"), unit "", special [], fixed, rebuild,
-            source "OSDI'25 section 5.3 against the patch, which counts armed pages only";
+            when "alto_hook" in ["scan", "both"], source "OSDI'25 section 5.3 against the patch, which counts armed pages only";
         /// Pages of which tiers are armed more thinly: slow ones, so that only promotions are (the paper), or all (the patch)
         alto_thins: String = "all".to_string(), choice("slow", "all"), unit "", special [], fixed, rebuild,
-            source "OSDI'25 section 5.3 against the patch, which does not look at the tier";
+            when "alto_hook" in ["scan", "both"], source "OSDI'25 section 5.3 against the patch, which does not look at the tier";
     }
 }
 

@@ -10,7 +10,7 @@ crate::knobs! {
     pub struct FlexmemOwn for "flexmem" {
         /// A bin below the hot ones is warm when at least this share of its pages has risen from it since the last round
         beta_warm: f64 = 0.2, float(0.02, 0.8, log), unit "", special [], tuned, rebuild,
-            source "ATC'24 section 7, default not printed; sweep of 0.1 to 0.4 in section 8.4; range ours";
+            when "htmm_nowarm" = false, source "ATC'24 section 7, default not printed; sweep of 0.1 to 0.4 in section 8.4; range ours";
         /// In how many rounds a page promoted for its faults is passed over for demotion
         countdown_init: u8 = 5, int(0, 32), unit "selections", special [], tuned, rebuild, source "ATC'24 section 5; range ours";
         /// Whether the weight of failed promotions of faulted pages follows their mistakes or is fixed

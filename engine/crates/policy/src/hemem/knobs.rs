@@ -17,7 +17,7 @@ crate::knobs! {
             when "use_store_samples" = true, source "pebs.h HOT_WRITE_THRESHOLD; range ours";
         /// A count of one kind above this halves the counts of all pages
         cooling_threshold: u8 = 18, int(2, 128, log), unit "samples", special [], tuned, restart,
-            source "DIMES'25 section 1; pebs.h PEBS_COOLING_THRESHOLD (10 in other branches); range ours";
+            when "sample_based_cooling" = false, source "DIMES'25 section 1; pebs.h PEBS_COOLING_THRESHOLD (10 in other branches); range ours";
         /// Entries of each hot list looked at for cooled pages per tick
         cooling_pages: u32 = 8192, int(64, 65_536, log), unit "pages", special [], tuned, restart,
             source "DIMES'25 section 2.1; pebs.h COOLING_PAGES; range ours";

@@ -79,13 +79,13 @@ crate::knobs! {
         direct_demotion_extra_mib: f64 = 50.0, float(0.0, 500.0), unit "MiB", special [], fixed, rebuild,
             source "htmm_migrater.c (a comment says 100)";
         /// A hot set below this share of fast memory gets a warm bin below it
-        warm_fill_pct: f64 = 75.0, float(0.0, 100.0), unit "%", special [], fixed, rebuild, source "htmm_core.c";
+        warm_fill_pct: f64 = 75.0, float(0.0, 100.0), unit "%", special [], fixed, rebuild, when "htmm_nowarm" = false, source "htmm_core.c";
         /// Sleep of the sampling thread between two rounds over all buffers, while it has a quota
-        sampler_sleep_ms: f64 = 2.0, float(0.1, 20.0, log), unit "ms", special [], fixed, rebuild, source "htmm_sampler.c";
+        sampler_sleep_ms: f64 = 2.0, float(0.1, 20.0, log), unit "ms", special [], fixed, rebuild, when "ksampled_soft_cpu_quota" > 0_u64, source "htmm_sampler.c";
         /// Time between two comparisons of the sampling thread's CPU time with its quota
-        quota_check_s: f64 = 15.0, float(0.5, 60.0, log), unit "s", special [], fixed, rebuild, source "htmm_sampler.c";
+        quota_check_s: f64 = 15.0, float(0.5, 60.0, log), unit "s", special [], fixed, rebuild, when "ksampled_soft_cpu_quota" > 0_u64, source "htmm_sampler.c";
         /// Distance from the quota that changes nothing
-        quota_deadband_permil: f64 = 5.0, float(0.0, 50.0), unit "permil", special [], fixed, rebuild, source "htmm_sampler.c";
+        quota_deadband_permil: f64 = 5.0, float(0.0, 50.0), unit "permil", special [], fixed, rebuild, when "ksampled_soft_cpu_quota" > 0_u64, source "htmm_sampler.c";
         /// Share of a list that is looked at in one go
         list_walk_chunk_pct: f64 = 12.5, float(0.5, 100.0, log), unit "%", special [], fixed, rebuild,
             source "htmm_migrater.c: an eighth";

@@ -20,16 +20,16 @@ crate::knobs! {
             source "config.h PACT_INITIAL_BIN_WIDTH; range ours";
         /// Tracked pages per candidate above which bins are doubled, else halved
         t_scale: f64 = 0.7, float(0.1, 10_000.0, log), unit "", special [], tuned, rebuild,
-            source "PACT algorithm 3, without a value; binning.c PACT_BINNING_TH_SCALE; range ours";
+            when "width_scaling" != "none", source "PACT algorithm 3, without a value; binning.c PACT_BINNING_TH_SCALE; range ours";
         /// Scores kept as a sample of their distribution
         reservoir_size: u32 = 100, int(16, 4096, log), unit "samples", special [], tuned, rebuild,
-            source "pact.c RESERVOIR_SIZE; range ours";
+            when "binning" = "adaptive", source "pact.c RESERVOIR_SIZE; range ours";
         /// Whether and when scores cool: never, in passes over pages long unseen, or with each window that samples them
         cooling_mode: String = "off".to_string(), choice("off", "pass", "update"), unit "", special [], tuned, rebuild,
             source "off as in PACT and config.h (alpha 1); passes as in section 5.7 and cooling.c, updates as in algorithm 1";
         /// Factor that cools scores; 1 does not
         cooling_alpha: f64 = 0.5, float(0.0, 1.0), unit "", special [], tuned, restart,
-            source "PACT section 5.7, which halves or resets; cli --cooling-alpha";
+            when "cooling_mode" != "off", source "PACT section 5.7, which halves or resets; cli --cooling-alpha";
         /// Samples, of all pages, since its last one after which a page is cooled
         cooling_trigger_samples: u64 = 200_000, int(1000, 10_000_000, log), unit "samples", special [], tuned, restart,
             when "cooling_mode" = "pass", source "PACT section 5.7; cli --cooling-trigger-samples; range ours";
@@ -56,7 +56,7 @@ crate::knobs! {
             source "PACT algorithm 3; static is the paper's ablation";
         /// How t_scale acts: on each width anew (code), on the width before, or (ablation) not at all
         width_scaling: String = "fresh".to_string(), choice("fresh", "compounding", "none"), unit "", special [], fixed, rebuild,
-            source "binning.c computes each width from scratch; algorithm 3 may be read as compounding; none is the ablation";
+            when "binning" = "adaptive", source "binning.c computes each width from scratch; algorithm 3 may be read as compounding; none is the ablation";
         /// How stalls are shared out: by samples, or weighted by the latency of their tier; inert with one slow tier, as samples carry no latency of their own
         attribution: String = "proportional".to_string(), choice("proportional", "latency_weighted"), unit "", special [],
             fixed, rebuild, source "PACT section 4.3.7";

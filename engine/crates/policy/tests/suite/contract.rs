@@ -41,6 +41,22 @@ fn knobs_at_their_extremes_do_no_harm() {
 }
 
 #[test]
+fn knobs_change_nothing_while_their_conditions_do_not_hold() {
+    let next = AtomicUsize::new(0);
+    let workers = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some((system, contract)) = LISTED.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    println!("{}", system.name());
+                    contract.knobs_out_of_action_change_nothing();
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn knobs_are_declared_completely() {
     every(|contract| contract.knobs_are_declared_completely());
 }
