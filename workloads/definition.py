@@ -34,6 +34,7 @@ from tiertune.workloads.kernels import (
     takes_threads,
 )
 from tiertune.workloads.live import HostPart, UpstreamPart
+from tiertune.workloads.native import native_part
 from tiertune.workloads.preset import Preset, PresetName, located
 from tiertune.workloads.streams import Streams
 
@@ -306,7 +307,7 @@ class Workload(Strict):
     threads: Integer = Field(ge=1, le=4096, description="threads of the application")
     sim: Sim = Field(description="how the workload is simulated")
     host: Annotated[HostPart | None, BeforeValidator(_absent)] = Field(
-        default=None, description="how the workload runs on a real host; absent: it does not"
+        default=None, description="how the workload runs on a real host; absent: tierload runs its kernel"
     )
 
     # Left out of documents: a campaign that takes it has it as the host part.
@@ -394,6 +395,17 @@ class Workload(Strict):
         if folder is None or self.upstream is None:
             return self
         return self.model_copy(update={"host": self.upstream.host(folder)})
+
+    @property
+    def on_host(self) -> HostPart | None:
+        """What a host runs: the `host` part or, where the file has none, our own program for the kernel that
+        is recorded. None: nothing, as streams and measured profiles are no programs."""
+        if self.host is not None or self.sim.record is None:
+            return self.host
+        carry = self.sim.carry
+        sizes = {name: size for name in carry.sizes() if (size := carry.size(name)) is not None}
+        record = self.sim.record.model_dump(mode="json", exclude_none=True)
+        return native_part(record, sizes, self.footprint_bytes)
 
     @property
     def footprint_bytes(self) -> int:
