@@ -160,6 +160,8 @@ def test_show_lists_presets_with_their_footprint() -> None:
     assert document["presets"][2]["rss_bytes"] == 12421 << 20
     plain = tiertune("show", "btree").stdout
     assert "btree@smoke" in plain
+    assert "tierload mitosis btree --keys=400000 --lookups=1000000 --seed=1 --carry=keys=64000000" in plain
+    assert document["original"][0] == "btree/bench_btree_mt"
     assert "1.821 GiB" in plain
     nearest = {
         "btrea": "there is no workload 'btrea'; did you mean 'btree'?",

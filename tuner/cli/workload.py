@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tiertune.workloads.definition import Workload
+    from tiertune.workloads.live import HostPart
 
 
 def is_workload(name: str) -> bool:
@@ -45,8 +47,12 @@ def show_workload(name: str, as_json: bool) -> None:
     out, metric = console(), document["metric"]
     out.print(f"{document['name']}: {document['description']}", markup=False)
     out.print(f"source     {document['source']}", markup=False)
-    out.print(f"footprint  {quantity(document['footprint_bytes'], 'bytes')}, {document['threads']} threads")
+    threads = "one thread" if document["threads"] == 1 else f"{document['threads']} threads"
+    out.print(f"footprint  {quantity(document['footprint_bytes'], 'bytes')}, {threads}")
     out.print(f"metric     {metric['name']} ({metric['unit']}), {metric['direction']}", markup=False)
+    for word in ("host", "original"):
+        if document[word]:
+            out.print(f"{word:<10} {shlex.join(document[word])}", markup=False, soft_wrap=True)
     if document["presets"]:
         out.print(f"\nPresets, as in --workload {document['name']}@{document['presets'][0]['name']}")
         print_table(
@@ -65,6 +71,16 @@ def show_workload(name: str, as_json: bool) -> None:
         )
 
 
+def _command(part: HostPart | None) -> list[str] | None:
+    """Placeholders stay, as threads and seed are a trial's; a text of many lines is told by its first."""
+    return None if part is None else [_first_line(word) for word in part.command]
+
+
+def _first_line(word: str) -> str:
+    first, _, rest = word.partition("\n")
+    return f"{first} ..." if rest else first
+
+
 def _document(workload: Workload) -> dict[str, Any]:
     from tiertune.engine import metrics
 
@@ -77,6 +93,8 @@ def _document(workload: Workload) -> dict[str, Any]:
         "metric": {**workload.metric.model_dump(), "unit": declared.unit, "meaning": declared.meaning},
         "threads": workload.threads,
         "footprint_bytes": workload.footprint_bytes,
+        "host": _command(workload.on_host),
+        "original": _command(workload.upstream),
         "presets": [
             {
                 "name": name,
