@@ -85,12 +85,16 @@ def record_all(
 def _side_by_side(
     workloads: Sequence[Workload], machine: Machine, page_bytes: int, threads: int | None, folder: Path
 ) -> list[Recorded]:
+    from tiertune.engine import EngineError
     from tiertune.tuner.cli.failures import say
     from tiertune.workloads.profile import profile_for, profile_path, record_request
 
     def one(workload: Workload) -> Recorded:
         started = time.monotonic()
-        loaded = profile_for(workload, machine, threads, folder, lambda _: None, page_bytes=page_bytes)
+        try:
+            loaded = profile_for(workload, machine, threads, folder, lambda _: None, page_bytes=page_bytes)
+        except EngineError as error:
+            raise EngineError(f"{workload.name}: {error}") from error
         request = record_request(workload, machine, threads or workload.threads)
         path = profile_path(folder, workload.name, request)
         size = path.stat().st_size if path.is_file() else 0
