@@ -31,6 +31,7 @@ from tiertune.tuner.upstream import Upstream
 from tiertune.units import fast_tier_bytes, format_size
 from tiertune.workloads.definition import Workload, load_workload
 from tiertune.workloads.kernels import MAX_SEED
+from tiertune.workloads.preset import lasting
 
 PRESETS: dict[str, dict[str, int | float | bool]] = {
     # The tuning study (DIMES'25): 100 evaluations, the first 20 an initial design, a fifth of the others
@@ -422,7 +423,7 @@ class Campaign(Strict):
         """
         document = self.model_dump(mode="json")
         for scenario in document["scenarios"]:
-            scenario["workload"] = self._lasting("workloads", scenario["workload"])
+            scenario["workload"] = lasting(scenario["workload"], self._folder)
             scenario["machine"] = self._lasting("machines", scenario["machine"])
             scenario["page_size"] = format_size(scenario["page_size"])
         for entry in document["systems"]:
@@ -432,7 +433,7 @@ class Campaign(Strict):
 
     def _scenario(self, entry: ScenarioEntry) -> Scenario:
         return Scenario(
-            workload=self._lasting("workloads", entry.workload),
+            workload=lasting(entry.workload, self._folder),
             machine=self._lasting("machines", entry.machine),
             ratio=entry.ratio,
             threads=entry.threads,

@@ -16,7 +16,7 @@ from typing import Any
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_lock import is_held
 from tiertune.tuner.plan import CampaignPlan
-from tiertune.tuner.trial import Status, canonical
+from tiertune.tuner.trial import Status, called, canonical
 from tiertune.tuner.validation import outcome
 
 VALUE_CHARACTERS = 500
@@ -108,7 +108,7 @@ class MlflowRuns:
             "tiertune.not_finite": ", ".join(n for n, value in metrics.items() if not math.isfinite(value)),
             "tiertune.error": (row.error or "")[:VALUE_CHARACTERS],
         }
-        workload = Path(trial.scenario.workload).stem
+        workload = called(trial.scenario.workload)
         # What tells it from others comes first: MLflow's lists cut the end off.
         name = f"{trial.purpose} {trial.number:03d} · {trial.system} · {workload} · {trial.scenario.ratio}"
         run = self._run(trial.key, name, row.started_at, tags)
@@ -175,7 +175,7 @@ class MlflowRuns:
         scenarios = [cell.scenario for cell in plan.cells]
         several = {
             "systems": (cell.system for cell in plan.cells),
-            "workloads": (Path(one.workload).stem for one in scenarios),
+            "workloads": (called(one.workload) for one in scenarios),
             "machines": (Path(one.machine).stem for one in scenarios),
             "ratios": (one.ratio for one in scenarios),
         }

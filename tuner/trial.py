@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -56,6 +57,14 @@ _MEANINGS = {
 }
 
 
+def called(name_or_path: str) -> str:
+    """A workload or machine without the folder and ending of its file; a preset stays."""
+    if "/" not in name_or_path:
+        return name_or_path
+    ended = re.fullmatch(r"(.+)\.ya?ml(@[^/.@]+)", name_or_path)
+    return PurePath(ended[1]).name + ended[2] if ended else PurePath(name_or_path).stem
+
+
 @dataclass(frozen=True)
 class Contention:
     """Traffic of co-runners on one tier, in 1e9 bytes/s."""
@@ -86,9 +95,7 @@ class Scenario:
     def seed_name(self) -> str:
         """What seeds are drawn for: the key without the folders of files, so that the same campaign does the
         same wherever it lies."""
-        return self._text(
-            *(PurePath(place).stem if "/" in place else place for place in (self.workload, self.machine))
-        )
+        return self._text(*(called(place) for place in (self.workload, self.machine)))
 
     def _text(self, workload: str, machine: str) -> str:
         parts = [workload, machine, self.ratio]

@@ -6,7 +6,7 @@ class here; the others get one from their declaration.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
@@ -21,7 +21,9 @@ from pydantic import (
 
 from tiertune.document import Path as Place
 from tiertune.fields import Integer, Name, Number, Size, Text
-from tiertune.files import InputError, Strict, find, load, sentence
+from tiertune.files import InputError, Strict, load, sentence
+from tiertune.mistakes import explained
+from tiertune.nearest import nearest
 from tiertune.units import UnitError, format_size, parse_size
 from tiertune.workloads.kernels import (
     MAX_SEED,
@@ -32,6 +34,8 @@ from tiertune.workloads.kernels import (
     takes_threads,
 )
 from tiertune.workloads.live import HostPart, UpstreamPart
+from tiertune.workloads.native import native_part
+from tiertune.workloads.preset import Preset, PresetName, located
 from tiertune.workloads.streams import Streams
 
 if TYPE_CHECKING:
@@ -303,12 +307,19 @@ class Workload(Strict):
     threads: Integer = Field(ge=1, le=4096, description="threads of the application")
     sim: Sim = Field(description="how the workload is simulated")
     host: Annotated[HostPart | None, BeforeValidator(_absent)] = Field(
-        default=None, description="how the workload runs on a real host; absent: it does not"
+        default=None, description="how the workload runs on a real host; absent: tierload runs its kernel"
     )
 
     # Left out of documents: a campaign that takes it has it as the host part.
     upstream: UpstreamPart | None = Field(
         default=None, exclude=True, description="the original program; absent: none that is run"
+    )
+
+    # Left out of documents, too: what is chosen is the workload, and what is not has no part in a result.
+    presets: dict[PresetName, Preset] = Field(
+        default={},
+        exclude=True,
+        description="the workload at other sizes, by name: smoke, ci, paper or yours",
     )
 
     @field_serializer("host")
@@ -338,11 +349,63 @@ class Workload(Strict):
                 ),
             )
 
+        for name, preset in self.presets.items():
+            kernel = None if record is None else record.kernel
+            for place, text in preset.fitting(kernel, streams is not None):
+                yield ("presets", name, *place), text
+
+    def preset(self, name: str) -> Workload:
+        """The workload at the size of a preset, called after both; raises `InputError` for an unknown one,
+        `ValidationError` for one that does not go with the rest."""
+        chosen = self.presets.get(name)
+        if chosen is None:
+            near = nearest(name, self.presets)
+            hint = f"did you mean '{self.name}@{near}'?" if near else "it has none"
+            raise InputError(f"workload {self.name} has no preset '{name}'; {hint}")
+        document = self._sized(name, chosen)
+        if not chosen.resizes:
+            return self.model_copy(update={**document, "sim": self.sim, "presets": {}})
+        # Neither a command that is written out nor the original program's is one of this size.
+        return Workload.model_validate(document)
+
+    def _sized(self, name: str, chosen: Preset) -> dict[str, Any]:
+        """What a file would hold of the workload at the size of a preset."""
+        sim: dict[str, Any] | Sim = self.sim
+        if self.sim.streams is not None:
+            streams = self.sim.streams if chosen.share is None else self.sim.streams.shortened(chosen.share)
+            sim = self.sim.model_copy(update={"streams": streams})
+        elif self.sim.record is not None:
+            parts = {"record": self.sim.record, "carry": self.sim.carry}
+            sim = {
+                key: {**part.model_dump(mode="json", exclude_none=True), **getattr(chosen, key)}
+                for key, part in parts.items()
+            }
+        return {
+            "name": f"{self.name}-{name}",
+            "version": self.version,
+            "description": chosen.description,
+            "source": chosen.source or self.source,
+            "metric": self.metric,
+            "threads": chosen.threads or self.threads,
+            "sim": sim,
+        }
+
     def with_programs(self, folder: str | None) -> Workload:
         """The workload whose live runs are of the original program in `folder`, where there is one."""
         if folder is None or self.upstream is None:
             return self
         return self.model_copy(update={"host": self.upstream.host(folder)})
+
+    @property
+    def on_host(self) -> HostPart | None:
+        """What a host runs: the `host` part or, where the file has none, our own program for the kernel that
+        is recorded. None: nothing, as streams and measured profiles are no programs."""
+        if self.host is not None or self.sim.record is None:
+            return self.host
+        carry = self.sim.carry
+        sizes = {name: size for name in carry.sizes() if (size := carry.size(name)) is not None}
+        record = self.sim.record.model_dump(mode="json", exclude_none=True)
+        return native_part(record, sizes, self.footprint_bytes)
 
     @property
     def footprint_bytes(self) -> int:
@@ -382,15 +445,18 @@ class Workload(Strict):
 
 
 def load_workload(name_or_path: str, base: Path | None = None) -> Workload:
-    """Reads a workload by name (`./workloads` first, then the packaged ones) or path; raises `InputError`.
+    """Reads a workload by name (`./workloads` first, then the packaged ones) or path, at the size of a preset
+    where one follows (`gups@ci`); raises `InputError`.
 
     The metric is checked against what the engine measures, the kernel against what it records.
     """
-    path = find("workloads", name_or_path, base)
+    path, preset = located(name_or_path, base)
     if path.suffix == PROFILE_SUFFIX:
-        return profile_workload(path)
-    workload = load(Workload, path, lambda loaded: _engine_mistakes(_settled(loaded, path.parent)))
-    return _settled(workload, path.parent)
+        workload = profile_workload(path)
+    else:
+        workload = load(Workload, path, lambda loaded: _engine_mistakes(_settled(loaded, path.parent)))
+    workload = _settled(workload, path.parent)
+    return workload if preset is None else workload.preset(preset)
 
 
 def _settled(workload: Workload, folder: Path) -> Workload:
@@ -453,10 +519,31 @@ def _place_of(sentence: str) -> tuple[Place, str]:
     return ("sim", "record"), sentence
 
 
+def _preset_mistakes(workload: Workload) -> Iterator[tuple[Place, str]]:
+    """What each preset makes of the workload that could not stand in a file."""
+    from tiertune.engine import EngineError
+
+    for name in workload.presets:
+        found: Iterable[tuple[Place, str]]
+        try:
+            chosen = workload.preset(name)
+            if chosen.sim.record is not None:
+                chosen.record_plan()
+            continue
+        except ValidationError as error:
+            found = explained(error, Workload, workload._sized(name, workload.presets[name]))
+        except EngineError as error:
+            found = [_place_of(str(error))]
+        for place, text in found:
+            # The sim part of a preset has no key of its own, as there is no other part that it could be of.
+            inner = place[1:] if place[:1] == ("sim",) else place
+            yield ("presets", name, *inner), text
+
+
 def _engine_mistakes(workload: Workload) -> Iterator[tuple[Place, str]]:
     from tiertune.engine import EngineError, metrics
-    from tiertune.nearest import nearest
 
+    yield from _preset_mistakes(workload)
     if workload.sim.profile is not None:
         try:
             workload.footprint_bytes  # noqa: B018 - raises where the file is no profile

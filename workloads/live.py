@@ -18,6 +18,7 @@ from tiertune.workloads.reading import Check, NoMetrics, Reading, number_in
 
 __all__ = ["ContainerPart", "HostPart", "NoMetrics", "Probe", "UpstreamPart"]
 
+PROGRAMS = "programs"
 PLACEHOLDERS = ("threads", "seed")
 PROCESSORS = r"\d+(-\d+)?(,\d+(-\d+)?)*"
 HEADROOM_BYTES = 256 << 20
@@ -98,6 +99,10 @@ class HostPart(Strict):
     )
 
     @property
+    def _placeholders(self) -> tuple[str, ...]:
+        return PLACEHOLDERS
+
+    @property
     def memory_bytes(self) -> int:
         """Most memory of a container."""
         given = self.container.memory if self.container is not None else None
@@ -119,8 +124,10 @@ class HostPart(Strict):
         given += [(("environment", name), word) for name, word in (self.environment or {}).items()]
         for place, word in given:
             for name in re.findall(r"\{(\w*)\}", word):
-                if name not in PLACEHOLDERS:
-                    yield place, f"{{{name}}} stands for nothing; there are {{threads}} and {{seed}}"
+                if name not in self._placeholders:
+                    known = [f"{{{one}}}" for one in self._placeholders]
+                    told = f"{', '.join(known[:-1])} and {known[-1]}"
+                    yield place, f"{{{name}}} stands for nothing; there are {told}"
         for name in self.environment or {}:
             if not re.fullmatch(r"[A-Za-z_]\w*", name):
                 yield ("environment",), f"'{name}' is no name of a variable"
@@ -181,6 +188,11 @@ class UpstreamPart(HostPart):
         default={}, description="for each metric an expression with one group, or wall: the time of the run"
     )
 
+    @property
+    def _placeholders(self) -> tuple[str, ...]:
+        """Also the folder, for files that lie beside the program."""
+        return (*PLACEHOLDERS, PROGRAMS)
+
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """The program lies in the operator's folder."""
         yield from super().mistakes()
@@ -193,9 +205,13 @@ class UpstreamPart(HostPart):
     def host(self, folder: str) -> HostPart:
         """The same as a host part, its program in `folder`."""
         plain = {name: getattr(self, name) for name in HostPart.model_fields}
-        return HostPart.model_construct(
-            **{**plain, "command": [str(Path(folder) / self.command[0]), *self.command[1:]]}
-        )
+
+        def filled(word: str) -> str:
+            return word.replace(f"{{{PROGRAMS}}}", folder)
+
+        command = [str(Path(folder) / self.command[0]), *map(filled, self.command[1:])]
+        environment = self.environment and {name: filled(word) for name, word in self.environment.items()}
+        return HostPart.model_construct(**{**plain, "command": command, "environment": environment})
 
 
 def _tierload(output: str) -> dict[str, float]:

@@ -171,6 +171,14 @@ class Streams(Strict):
                     f"'{stream.object}' is no object; did you mean '{nearest(stream.object, known)}'?",
                 )
 
+    def shortened(self, share: float) -> Streams:
+        """The streams with `share` of their operations and seconds."""
+        blocks = [
+            block.model_copy(update={"phases": [_shorter(phase, share) for phase in block.phases]})
+            for block in self.blocks
+        ]
+        return self.model_copy(update={"blocks": blocks})
+
     @property
     def threads(self) -> int:
         """Most threads that run at once."""
@@ -202,3 +210,12 @@ class Streams(Strict):
                 for g, group in enumerate(phase.groups):
                     for s, stream in enumerate(group.streams):
                         yield ("blocks", b, "phases", p, "groups", g, "streams", s), stream
+
+
+def _shorter(phase: Phase, share: float) -> Phase:
+    groups = [
+        group if group.ops is None else group.model_copy(update={"ops": max(1.0, group.ops * share)})
+        for group in phase.groups
+    ]
+    seconds = None if phase.seconds is None else max(0.001, phase.seconds * share)
+    return phase.model_copy(update={"groups": groups, "seconds": seconds})

@@ -31,7 +31,9 @@ What the files that people write may hold. This page is made from the schemas th
 Sizes are written `64GiB`, `13.75MiB`, `96GB` or as a whole number of bytes. Names have lower-case letters,
 digits, dots and single dashes or plus signs. A file is named in another one, or on the command line, by name
 (looked for in the folder of its kind, first in the current directory, then among the packaged files) or by
-path.
+path. A workload is named with one of its presets as `NAME@PRESET`, such as `gups@ci`: the same program at the
+size that the preset gives, called `gups-ci` in results. `tiertune show WORKLOAD` lists presets with their
+footprint.
 """
 
 

@@ -267,18 +267,17 @@ def campaign_of(
 
     from tiertune.files import InputError, find
     from tiertune.workloads.definition import load_workload
+    from tiertune.workloads.preset import lasting
 
-    def lasting(folder: str, given: str) -> str:
-        path = find(folder, given)
-        return given if path.stem == given else str(path.resolve())
+    model = find("machines", machine or MACHINE)
 
     document = {
         "name": load_workload(workload).name,
         "description": f"{', '.join(systems)} tuned for one workload",
         "scenarios": [
             {
-                "workload": lasting("workloads", workload),
-                "machine": lasting("machines", machine or MACHINE),
+                "workload": lasting(workload),
+                "machine": machine or MACHINE if model.stem == (machine or MACHINE) else str(model.resolve()),
                 "ratio": ratio or RATIO,
             }
         ],

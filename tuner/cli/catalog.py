@@ -58,7 +58,7 @@ def list_names(
 
 @guarded
 def show(
-    system: Annotated[str, typer.Argument(help="A system of `tiertune list systems`.")],
+    system: Annotated[str, typer.Argument(help="A system or a workload of `tiertune list`.")],
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Show the values of this config file.")
     ] = None,
@@ -90,19 +90,25 @@ def show(
     policy_file: PolicyFiles = None,
     as_json: Json = False,
 ) -> None:
-    """Show a system's knobs, a config, or one from the gallery.
+    """Show a system's knobs, a config, or a workload.
 
-    Native names are those of the system itself.
+    Native names are those of the system itself. A workload is shown with its presets.
 
     \b
     Examples:
       tiertune show hemem
       tiertune show hemem -k read_hot_threshold=2 --native
+      tiertune show bc-kron
       tiertune show hemem --gallery -w bc-kron -m skx-numa --ratio 1:4
     """
     from tiertune.tuner.cli.policies import register_policies
+    from tiertune.tuner.cli.workload import is_workload, show_workload
 
     register_policies(policy_file)
+    if not gallery and is_workload(system):
+        _plain_workload(system, {"--config": config, "--knob": knob, "--native": native, "--all": every})
+        show_workload(system, as_json)
+        return
     _one_kind(
         gallery,
         config_of={"--config": config, "--knob": knob, "--all": every or None},
@@ -140,6 +146,15 @@ def _one_kind(gallery: bool, config_of: dict[str, object], context: dict[str, ob
         if given is not None:
             what = "does not go with --gallery" if gallery else "goes with --gallery"
             raise InputError(f"{option}: {what}, which shows what was tuned already")
+
+
+def _plain_workload(name: str, given: dict[str, object]) -> None:
+    """Raises InputError for options of systems."""
+    from tiertune.files import InputError
+
+    for option, value in given.items():
+        if value:
+            raise InputError(f"{option}: is of systems, and {name} is a workload")
 
 
 def _in_lines(row: dict[str, Any]) -> str:

@@ -87,7 +87,7 @@ def live_plan(campaign: Campaign, plan: CampaignPlan, places: Places) -> Campaig
     from tiertune.tuner.campaign import refuse_objectives
 
     refuse_objectives(campaign, places.live or "live trials", "hosts are measured by")
-    live = [cell.key for cell in plan.cells if campaign.workload(cell.scenario.workload).host is not None]
+    live = [cell.key for cell in plan.cells if campaign.workload(cell.scenario.workload).on_host is not None]
     if not live:
         names = ", ".join(sorted({entry.workload for entry in campaign.scenarios}))
         raise InputError(
@@ -232,7 +232,7 @@ def running(
         from tiertune.tuner.container.backend import ContainerBackend
         from tiertune.tuner.container.engine import DockerEngine
 
-        systems = [cell.system for cell in plan.cells if workloads[cell.scenario.key].host is not None]
+        systems = [cell.system for cell in plan.cells if workloads[cell.scenario.key].on_host is not None]
         nodes, engine = nodes_of_container(places.container, systems), DockerEngine()
         inner = backend_for(campaign, plan, results, places.scheduler, listener)
         boxed = ContainerBackend(inner, workloads, nodes, engine)

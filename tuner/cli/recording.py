@@ -22,7 +22,7 @@ def record(
     context: typer.Context,
     what: Annotated[
         list[str] | None,
-        typer.Argument(metavar="WORKLOAD | -- COMMAND ...", help="A workload, or a command."),
+        typer.Argument(metavar="WORKLOAD ... | -- COMMAND ...", help="Workloads, or a command."),
     ] = None,
     machine: Annotated[
         str | None, typer.Option("--machine", "-m", help="For a workload: a machine, by name or file.")
@@ -63,7 +63,8 @@ def record(
     """Record a workload's kernel, or any process.
 
     With --machine: executes the workload's kernel and keeps its profile, as
-    campaigns do by themselves; use it to see what was scaled and how.
+    campaigns do by themselves; use it to see what was scaled and how. Several
+    are recorded side by side; @ci is all that have a preset of that name.
 
     Without: runs COMMAND, or watches --pid, and samples which pages it and its
     children touch. The profile can be used at once wherever a workload can.
@@ -71,6 +72,7 @@ def record(
     \b
     Examples:
       tiertune record bc-kron -m skx-numa
+      tiertune record @ci -m skx-numa
       tiertune record -o sort.parquet -- sort /usr/share/dict/words
       tiertune record --pid 4711 --seconds 30 --class dependent:heap
       tiertune run hemem -w results/profiles/sort.parquet -m skx-numa
@@ -84,9 +86,14 @@ def record(
             raise InputError(
                 f"{_option(extra[0])} is for processes, and --machine for workloads; give one of them"
             )
-        if not what or len(what) != 1:
-            raise InputError("with --machine one workload is recorded: tiertune record WORKLOAD -m MACHINE")
-        _record_kernel(what[0], machine, page_size, threads, results, as_json)
+        if not what:
+            raise InputError("with --machine workloads are recorded: tiertune record WORKLOAD -m MACHINE")
+        if len(what) == 1 and not what[0].startswith("@"):
+            _record_kernel(what[0], machine, page_size, threads, results, as_json)
+            return
+        from tiertune.tuner.cli.record_set import record_all
+
+        record_all(what, machine, _page_bytes(page_size), threads, results, as_json)
         return
     extra = sorted(given & set(KERNEL_ONLY))
     if extra:
@@ -303,26 +310,32 @@ def print_measured(path: Path, metadata: str) -> None:
     out.print(f"profile {path}", markup=False, soft_wrap=True)
 
 
-def _record_kernel(
-    workload: str, machine: str, page_size: str, threads: int | None, results: Path, as_json: bool
-) -> None:
+def _page_bytes(page_size: str) -> int:
     from tiertune.engine import systems
     from tiertune.files import InputError
-    from tiertune.machines.definition import load_machine
     from tiertune.tuner.api.evaluation import checked
-    from tiertune.tuner.cli.failures import say
-    from tiertune.tuner.cli.output import console, print_json
-    from tiertune.tuner.report.numbers import quantity
     from tiertune.units import format_size
-    from tiertune.workloads.definition import load_workload
-    from tiertune.workloads.profile import profile_for
 
-    definition, model = load_workload(workload), load_machine(machine)
     page_bytes = checked("--page-size", page_size)
     sizes = sorted({size for system in systems() for size in system.page_bytes})
     if page_bytes not in sizes:
         near = format_size(min(sizes, key=lambda size: abs(size - page_bytes)))
         raise InputError(f"--page-size: no system manages pages of {page_size}; the nearest size is {near}")
+    return page_bytes
+
+
+def _record_kernel(
+    workload: str, machine: str, page_size: str, threads: int | None, results: Path, as_json: bool
+) -> None:
+    from tiertune.machines.definition import load_machine
+    from tiertune.tuner.cli.failures import say
+    from tiertune.tuner.cli.output import console, print_json
+    from tiertune.tuner.report.numbers import quantity
+    from tiertune.workloads.definition import load_workload
+    from tiertune.workloads.profile import profile_for
+
+    definition, model = load_workload(workload), load_machine(machine)
+    page_bytes = _page_bytes(page_size)
     profile = profile_for(definition, model, threads, results / "profiles", say, page_bytes=page_bytes)
     described = profile.describe()
     if as_json:

@@ -157,7 +157,7 @@ class ContainerBackend(Backend):
         return Order(self._image(part), command, files, [*order.fetch, LIMITS], options)
 
     def _is_live(self, scenario: Scenario) -> bool:
-        return self._workloads[scenario.key].host is not None
+        return self._workloads[scenario.key].on_host is not None
 
     def _fit(self, scenario: Scenario, tiering: bool) -> HostState:
         part = _part(self._workloads[scenario.key])
@@ -179,8 +179,9 @@ class ContainerBackend(Backend):
 
 
 def _part(workload: Workload) -> HostPart:
-    assert workload.host is not None
-    return workload.host
+    part = workload.on_host
+    assert part is not None
+    return part
 
 
 def _checked(ran: Ran, limits: Limits, tiering: bool) -> dict[str, Any]:

@@ -103,11 +103,11 @@ class FleetBackend(Backend):
         self._inner.close()
 
     def _is_live(self, scenario: Scenario) -> bool:
-        return self._workloads[scenario.key].host is not None
+        return self._workloads[scenario.key].on_host is not None
 
     def _on(self, host: Host, trial: Trial) -> Measurement:
         workload = self._workloads[trial.scenario.key]
-        part = workload.host
+        part = workload.on_host
         assert part is not None
         threads = trial.scenario.threads or workload.threads
         nodes = Nodes(host.fast_node, host.slow_node)

@@ -75,7 +75,7 @@ class HostBackend(Backend):
                 for libraries in self._libraries.values():
                     libraries.check(self._sizes(scenario), self._stop)
                 self._state = self._fit(scenario, of_nodes=not self._libraries)
-                part = self._workloads[scenario.key].host
+                part = self._workloads[scenario.key].on_host
                 assert part is not None
                 check_program(part, self._find)
 
@@ -88,7 +88,7 @@ class HostBackend(Backend):
         if not self._is_live(trial.scenario):
             return self._inner.run(trial, timeline_points)
         workload = self._workloads[trial.scenario.key]
-        part = workload.host
+        part = workload.on_host
         assert part is not None
         with self._alone:
             self._keep_going()
@@ -136,7 +136,7 @@ class HostBackend(Backend):
             raise BackendLost(STOPPED)
 
     def _sizes(self, scenario: Scenario) -> dict[str, int]:
-        part = self._workloads[scenario.key].host
+        part = self._workloads[scenario.key].on_host
         assert part is not None
         return sizes_of(fast_tier_bytes(part.footprint, scenario.ratio, scenario.page_bytes), part.footprint)
 
@@ -168,11 +168,11 @@ class HostBackend(Backend):
         return launch_held(trial, part, threads, found if rest is None else [rest, *found])
 
     def _is_live(self, scenario: Scenario) -> bool:
-        return self._workloads[scenario.key].host is not None
+        return self._workloads[scenario.key].on_host is not None
 
     def _fit(self, scenario: Scenario, of_nodes: bool) -> HostState:
         """What the host is like. `of_nodes`: memory is that of the nodes, and not of devices."""
-        part = self._workloads[scenario.key].host
+        part = self._workloads[scenario.key].on_host
         assert part is not None
         state, busy_share = self._look()
         taken = part.footprint if of_nodes else 0

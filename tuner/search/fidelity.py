@@ -21,7 +21,6 @@ from tiertune.tuner.trial import Config, Status, canonical
 
 if TYPE_CHECKING:
     from tiertune.workloads.definition import Workload
-    from tiertune.workloads.streams import Phase
 
 CHECK = 12
 AGREEMENT = 0.7
@@ -39,11 +38,7 @@ def shortened(workload: Workload, share: float) -> Workload:
     """
     sim = workload.sim
     if sim.streams is not None:
-        blocks = [
-            block.model_copy(update={"phases": [_shorter_phase(phase, share) for phase in block.phases]})
-            for block in sim.streams.blocks
-        ]
-        streams = sim.streams.model_copy(update={"blocks": blocks})
+        streams = sim.streams.shortened(share)
         return workload.model_copy(update={"sim": sim.model_copy(update={"streams": streams})})
     runs = max(1, round(sim.carry.runs * share))
     if abs(runs / sim.carry.runs - share) > 0.25 * share:
@@ -53,15 +48,6 @@ def shortened(workload: Workload, share: float) -> Workload:
         )
     carry = sim.carry.model_copy(update={"runs": runs})
     return workload.model_copy(update={"sim": sim.model_copy(update={"carry": carry})})
-
-
-def _shorter_phase(phase: Phase, share: float) -> Phase:
-    groups = [
-        group if group.ops is None else group.model_copy(update={"ops": max(1.0, group.ops * share)})
-        for group in phase.groups
-    ]
-    seconds = None if phase.seconds is None else max(0.001, phase.seconds * share)
-    return phase.model_copy(update={"groups": groups, "seconds": seconds})
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_claim import JournalError
 from tiertune.tuner.optimiser.warm import Remembered
-from tiertune.tuner.trial import Objective, Scenario, Status, canonical
+from tiertune.tuner.trial import Objective, Scenario, Status, called, canonical
 from tiertune.tuner.validation import best_rows, selected
 
 BEST = 3
@@ -118,7 +118,7 @@ def _remembered(
 
 def distance(one: Scenario, other: Scenario) -> float:
     """How much two scenarios differ; weights only order what is near, no number is read into them."""
-    apart = 4.0 * (Path(one.workload).stem != Path(other.workload).stem)
+    apart = 4.0 * (called(one.workload) != called(other.workload))
     apart += 2.0 * (Path(one.machine).stem != Path(other.machine).stem)
     apart += 2.0 * (one.page_bytes != other.page_bytes) + 1.0 * (one.contention != other.contention)
     apart += abs(math.log2(_share(one.ratio) / _share(other.ratio)))

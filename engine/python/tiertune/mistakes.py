@@ -59,6 +59,20 @@ def sentences_of(error: ValidationError, model: type[BaseModel], file: str, docu
     return [f"{file}:{document.line(path)}: {text}" for path, text in found]
 
 
+def explained(error: ValidationError, model: type[BaseModel], data: Any) -> list[tuple[Path, str]]:
+    """Where (relative to `model`) and what, for every mistake of `data`: as `Strict.mistakes` tells them."""
+    schema = model.model_json_schema()
+    found: list[tuple[Path, str]] = []
+    for details in error.errors(include_url=False):
+        if details["type"] == "rules":
+            path, _, _ = _located(details["loc"], schema, data)
+            found += [((*path, *inner), text) for inner, text in details["ctx"]["broken"]]
+        else:
+            for path, text in _explained(details, schema, data):
+                found.append((path, text.removeprefix(dotted(path)).removeprefix(":").lstrip()))
+    return found
+
+
 def rule_sentence(file: str, document: Document, path: Path, text: str) -> str:
     """The sentence for a broken rule at `path`; `text` follows the key."""
     return f"{file}:{document.line(path)}: {_ruled(path, text)}"
@@ -205,6 +219,8 @@ def _located(
     around, here = schema, schema
     for position, part in enumerate(loc):
         last = position == len(loc) - 1
+        if part == "[key]":
+            continue  # a mapping's key is what is wrong, and named already
         if str(part) in _tags(here) and not _has(data, part):
             here = _resolved({"$ref": here["discriminator"]["mapping"][str(part)]}, definitions)
             continue

@@ -302,12 +302,20 @@ impl<'w> Reference<'w> {
         for (group, model) in phase.groups.iter().enumerate() {
             for index in 0..model.threads {
                 let number = threads.len();
+                let mut rng = CounterRng::new(self.driver.key, &[domain::ACCESSES, self.phase_number, number as u64]);
+                // Phases are cut anywhere: what a thread owes at the start of one is, on average, what it leaves undone at
+                // the end. Starting at nothing would lose half an access of every stream in each slice of a recording.
+                let owed = model
+                    .streams
+                    .clone()
+                    .map(|_| std::array::from_fn(|_| rng.next_f64()))
+                    .collect();
                 threads.push(Thread {
                     group,
                     clock_ns: self.now as f64,
-                    rng: CounterRng::new(self.driver.key, &[domain::ACCESSES, self.phase_number, number as u64]),
+                    rng,
                     until_record: self.phases[number].clone(),
-                    owed: vec![[0.0; 4]; model.streams.len()],
+                    owed,
                     swept_lines: vec![0; model.streams.len()],
                     read_pages: vec![Vec::new(); model.streams.len()],
                     index,

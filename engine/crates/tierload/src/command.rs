@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::Map;
 use tiertune_workload::kernels::KERNELS;
-use tiertune_workload::parameter::{Default, Kind, Parameter, ParameterError};
+use tiertune_workload::parameter::{Default, Kind, Parameter, ParameterError, suggestion};
 use tiertune_workload::{Kernel, Values};
 
 use crate::measure::{self, Plan};
@@ -13,6 +13,9 @@ use crate::measure::{self, Plan};
 /// The parameter that is the number of threads at the same time.
 const THREADS: &str = "threads";
 const MOST_THREADS: usize = 4096;
+/// The option that says which larger input the parameters stand for.
+const CARRY: &str = "carry";
+const DRY_RUN: &str = "dry-run";
 
 /// A kernel to run.
 pub struct Run {
@@ -28,6 +31,8 @@ pub struct Run {
     pub verify: bool,
     /// Whether to write JSON.
     pub json: bool,
+    /// Whether only to say what would run.
+    pub dry: bool,
 }
 
 /// What the command line asks for.
@@ -108,7 +113,58 @@ fn kernel_command(kernel: &'static Kernel) -> Command {
                 .action(ArgAction::SetTrue)
                 .help("check the result after each run; exits with 1 when it is wrong"),
         )
+        .arg(
+            Arg::new(DRY_RUN)
+                .long(DRY_RUN)
+                .action(ArgAction::SetTrue)
+                .help("say what would run, with its footprint, and run nothing"),
+        )
+        .args(carry(kernel))
         .arg(json())
+}
+
+/// The option for what workload files have under `carry`, where a kernel is carried.
+fn carry(kernel: &Kernel) -> Option<Arg> {
+    let names: Vec<&str> = carried(kernel).map(|parameter| parameter.name).collect();
+    (!names.is_empty()).then(|| {
+        Arg::new(CARRY)
+            .long(CARRY)
+            .value_name("NAME=VALUE")
+            .action(ArgAction::Append)
+            .help(format!(
+                "run at this size instead, with as much more work as a recording of the other parameters is carried to; {}",
+                names.join(", ")
+            ))
+    })
+}
+
+fn carried(kernel: &Kernel) -> impl Iterator<Item = &'static Parameter> {
+    kernel.parameters.iter().filter(|parameter| parameter.carried)
+}
+
+/// The values at the sizes that `--carry` gives.
+fn resized(kernel: &Kernel, values: &Values, given: &[&String]) -> Result<Values, String> {
+    let mut sizes = Vec::new();
+    for text in given {
+        let (name, value) = text
+            .split_once('=')
+            .ok_or_else(|| format!("--{CARRY} is {text}, it must be NAME=VALUE, such as scale=20"))?;
+        let parameter = carried(kernel)
+            .find(|parameter| parameter.name == name)
+            .ok_or_else(|| {
+                let near = suggestion(name, carried(kernel).map(|parameter| parameter.name));
+                format!("--{CARRY} {text}: {} is not carried by {name}{near}", kernel.name)
+            })?;
+        let size = parameter.spelled(value).map_err(said)?;
+        sizes.push((parameter.name, size.as_u64().unwrap_or_default()));
+    }
+    let larger = (kernel.resize)(values, &sizes);
+    // Once more, as sizes and the work that grows with them have their bounds, too.
+    let map: Map<_, _> = larger
+        .iter()
+        .map(|(name, value)| (name.to_owned(), value.document()))
+        .collect();
+    Values::read(kernel.parameters, &map).map_err(said)
 }
 
 fn json() -> Arg {
@@ -181,7 +237,13 @@ pub fn asked(matches: &ArgMatches) -> Result<Asked, String> {
             map.insert(parameter.name.to_owned(), parameter.spelled(text).map_err(said)?);
         }
     }
-    let values = Values::read(kernel.parameters, &map).map_err(said)?;
+    let mut values = Values::read(kernel.parameters, &map).map_err(said)?;
+    if carried(kernel).next().is_some() {
+        let sizes: Vec<&String> = given.get_many(CARRY).into_iter().flatten().collect();
+        if !sizes.is_empty() {
+            values = resized(kernel, &values, &sizes)?;
+        }
+    }
     (kernel.check)(&values).map_err(said)?;
     Ok(Asked::Run(Box::new(Run {
         kernel,
@@ -190,6 +252,7 @@ pub fn asked(matches: &ArgMatches) -> Result<Asked, String> {
         trials: given.get_one::<u32>("trials").copied().unwrap_or(1),
         verify: given.get_flag("verify"),
         json: given.get_flag("json"),
+        dry: given.get_flag(DRY_RUN),
     })))
 }
 

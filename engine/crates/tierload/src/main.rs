@@ -55,6 +55,11 @@ fn main() -> ExitCode {
 }
 
 fn execute(run: &Run) -> ExitCode {
+    let report = Report::new(run.json);
+    if run.dry {
+        report.begin(run);
+        return ExitCode::SUCCESS;
+    }
     let bytes = (run.kernel.objects)(&run.values)
         .iter()
         .map(|object| object.bytes)
@@ -63,7 +68,6 @@ fn execute(run: &Run) -> ExitCode {
         eprintln!("tierload: {sentence}");
         return UNFIT_HOST.into();
     }
-    let report = Report::new(run.json);
     report.begin(run);
     let (mut runtimes, mut passed) = (Vec::new(), true);
     for trial in 1..=run.trials {

@@ -196,3 +196,58 @@ fn what_memory_cannot_hold_is_refused_before_it_begins() {
         "{sentence}"
     );
 }
+
+fn begun(arguments: &[&str]) -> Json {
+    let ran = tierload(&[arguments, &["--dry-run", "--json"]].concat());
+    assert_eq!(ran.status.code(), Some(0), "{arguments:?}: {}", text(&ran.stderr));
+    serde_json::from_slice(&ran.stdout).expect("one document, as nothing runs")
+}
+
+#[test]
+fn a_carried_run_has_the_larger_input_and_as_much_more_work() {
+    let table = [
+        "gups",
+        "gups",
+        "--table-bytes=64MiB",
+        "--hot-bytes=8MiB",
+        "--updates=1000",
+        "--moves=[{\"at_update\":500}]",
+    ];
+    let larger = begun(&[&table[..], &["--carry", "table_bytes=64GiB", "--threads=2"]].concat());
+    let parameters = &larger["parameters"];
+    assert_eq!(parameters["table_bytes"], 64u64 << 30);
+    assert_eq!(parameters["hot_bytes"], 8u64 << 30);
+    assert_eq!(parameters["updates"], 1_024_000);
+    assert_eq!(parameters["moves"][0]["at_update"], 512_000);
+    assert_eq!(larger["footprint_bytes"], 64u64 << 30);
+    // What the sizes say, nothing else.
+    let graph = ["gapbs", "bc", "--graph=kron", "--scale=12", "--sources=3"];
+    let carried = begun(&[&graph[..], &["--carry", "scale=20"]].concat());
+    assert_eq!(carried["parameters"]["scale"], 20);
+    assert_eq!(carried["parameters"]["sources"], 3);
+    assert_eq!(begun(&graph)["parameters"]["scale"], 12);
+}
+
+#[test]
+fn a_wrong_size_is_told_with_the_nearest() {
+    let graph = ["gapbs", "bc", "--graph=kron", "--scale=12", "--carry"];
+    for (given, said) in [
+        (
+            "scael=20",
+            "--carry scael=20: bc is not carried by scael; the nearest is scale",
+        ),
+        ("20", "--carry is 20, it must be NAME=VALUE, such as scale=20"),
+        ("scale=99", "--scale is 99, it must be from 4 to 31; the nearest is 31"),
+    ] {
+        let ran = tierload(&[&graph[..], &[given]].concat());
+        assert_eq!(ran.status.code(), Some(2));
+        assert_eq!(text(&ran.stderr).trim(), format!("tierload: {said}"));
+    }
+}
+
+#[test]
+fn a_text_of_several_lines_needs_no_file() {
+    let config = "step, 1048576\n\nphase\n5\nstep, 1, 8, 1, ro\n";
+    let said = begun(&["micro", "masim", &format!("--config={config}")]);
+    assert_eq!(said["parameters"]["config"], config);
+}

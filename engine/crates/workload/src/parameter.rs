@@ -16,7 +16,7 @@ pub enum Kind {
     Word(&'static str, &'static [&'static str]),
     /// True or false.
     Flag,
-    /// A text of several lines; command lines name a file that holds it.
+    /// A text of several lines; command lines have it as it is or name a file that holds it.
     Text,
     /// Any JSON; the kernel's check says what is right.
     Other,
@@ -213,6 +213,8 @@ impl Parameter {
                 let value: bool = text.parse().map_err(|_| wrong("true or false"))?;
                 Ok(value.into())
             }
+            // Several lines are no file's name: the text itself, for callers that have no file on this host.
+            Kind::Text if text.contains('\n') => Ok(text.into()),
             Kind::Text => std::fs::read_to_string(text)
                 .map(Json::from)
                 .map_err(|cause| wrong(&format!("a file that can be read ({cause})"))),
@@ -387,6 +389,15 @@ impl Values {
         }
     }
 
+    /// The same with another value of a parameter of `Other`.
+    #[must_use]
+    pub fn with_other(mut self, name: &str, value: Json) -> Self {
+        if let Some((_, slot)) = self.0.iter_mut().find(|(known, _)| *known == name) {
+            *slot = Value::Other(value);
+        }
+        self
+    }
+
     /// The same with another whole number.
     #[must_use]
     pub fn with(mut self, name: &str, value: u64) -> Self {
@@ -449,7 +460,8 @@ pub fn within(name: &str, value: u64, least: u64, most: u64) -> Result<(), Param
 }
 
 /// The end of a sentence that names the nearest choice, if there is one.
-pub(crate) fn suggestion<'a>(given: &str, choices: impl IntoIterator<Item = &'a str>) -> String {
+#[must_use]
+pub fn suggestion<'a>(given: &str, choices: impl IntoIterator<Item = &'a str>) -> String {
     nearest(given, choices).map_or_else(String::new, |near| format!("; the nearest is {near}"))
 }
 

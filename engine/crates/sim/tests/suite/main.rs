@@ -8,6 +8,7 @@ mod fidelity_faults;
 mod fidelity_hmsdk;
 mod fidelity_nomad;
 mod fidelity_pact;
+mod fidelity_recorded;
 mod invariants;
 mod mechanics;
 mod oracle;

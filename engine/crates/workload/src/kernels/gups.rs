@@ -141,6 +141,28 @@ impl Program for Gups {
         values.int("updates")
     }
 
+    fn resize(recorded: &Values, sizes: &[(&str, u64)]) -> Values {
+        let asked = |name: &str| sizes.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+        let table = recorded.int("table_bytes");
+        let larger = asked("table_bytes").unwrap_or(table);
+        let along = |value: u64| (u128::from(value) * u128::from(larger) / u128::from(table)) as u64;
+        let grown = recorded
+            .clone()
+            .with("table_bytes", larger)
+            .with(
+                "hot_bytes",
+                asked("hot_bytes").unwrap_or(along(recorded.int("hot_bytes"))),
+            )
+            .with("updates", along(recorded.int("updates")));
+        let mut moves = recorded.other("moves").clone();
+        for step in moves.as_array_mut().into_iter().flatten() {
+            if let Some(at) = step["at_update"].as_u64() {
+                step["at_update"] = along(at).into();
+            }
+        }
+        grown.with_other("moves", moves)
+    }
+
     fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, CarryError> {
         crate::carry::gups::carry(profile, spec)
     }

@@ -1,0 +1,41 @@
+"""The `host` part of a workload that has none: our own `tierload`, with the kernel and the parameters that
+are recorded for the simulation, at the input that the recording is carried to.
+
+`tierload` makes the work grow with the input as the engine does, so that nothing is declared twice. A host
+runs once what `carry.runs` repeats in the simulation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tiertune.workloads.kernels import THREADS, kernel
+from tiertune.workloads.live import HEADROOM_BYTES, ContainerPart, HostPart
+
+LOADING_PER_BYTE = 3
+"""Most memory that a kernel takes for a byte of its objects while it fills them: a graph is built from a list
+of edges."""
+
+TIMEOUT_S = 36_000.0
+
+
+def native_part(record: Mapping[str, Any], sizes: Mapping[str, int], footprint_bytes: int) -> HostPart:
+    """What a host runs: `record` as in a workload's file, carried to `sizes`."""
+    info = kernel(str(record["kernel"]))
+    words = ["tierload", info.family, info.name]
+    for parameter in info.parameters:
+        if parameter.name != THREADS and record.get(parameter.name) is not None:
+            words.append(f"--{parameter.name.replace('_', '-')}={_spelled(record[parameter.name])}")
+    words += [f"--carry={name}={size}" for name, size in sizes.items()]
+    return HostPart(
+        command=[*words, "--threads={threads}", "--json"],
+        footprint=footprint_bytes,
+        timeout_s=TIMEOUT_S,
+        container=ContainerPart(memory=LOADING_PER_BYTE * footprint_bytes + HEADROOM_BYTES),
+    )
+
+
+def _spelled(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
