@@ -266,7 +266,13 @@ impl<K: Kernel> Driver<K> {
                     fast.set(*frame, node == self.options.nodes[0] as i32);
                 }
             }
-            Err(_) => asked.iter().for_each(|frame| present.set(*frame, false)),
+            // It has ended since. What it had in the fast tier, it has given up.
+            Err(_) => {
+                for frame in asked {
+                    present.set(frame, false);
+                    fast.set(frame, false);
+                }
+            }
         }
         (present, fast)
     }

@@ -195,6 +195,26 @@ fn the_cap_holds_whatever_happens_meanwhile() {
         .unwrap_or_else(|problem| panic!("{problem}"));
 }
 
+/// A process ends after the daemon was told of its pages and before it is told where they are; one child frees a page
+/// that the other keeps.
+#[test]
+fn what_an_ended_process_had_may_be_kept_by_its_children() {
+    let (fork, exit, unmap) = (0, 3, 4);
+    let deeds = [
+        (3, 0, fork, 0, 1),
+        (1, 1, exit, 0, 1),
+        (1, 0, exit, 0, 1),
+        (2, 0, exit, 0, 1),
+        (3, 0, fork, 0, 1),
+        (7, 0, fork, 0, 1),
+        (1, 0, exit, 0, 1),
+        (0, 2, unmap, 0, 1),
+    ];
+    // As many for what is hot later, of which none comes about.
+    let deeds = [&deeds[..], &[(0, 0, fork, 0, 1); 7]].concat();
+    meanwhile("hemem", &deeds, &[(1, 100), (0, 100)], 200, 1).unwrap_or_else(|problem| panic!("{problem}"));
+}
+
 /// `full` is the number of looks of which one is at everything.
 fn meanwhile(name: &str, deeds: &Drawn, hot: &[(u64, u64)], cap: u64, full: u64) -> Result<(), TestCaseError> {
     let fake = Fake::default();
@@ -215,6 +235,16 @@ fn meanwhile(name: &str, deeds: &Drawn, hot: &[(u64, u64)], cap: u64, full: u64)
                     return Ok(false);
                 }
                 let fast = fake.world().fast_bytes();
+                if std::env::var_os("ZZ").is_some() {
+                    let w = fake.world();
+                    eprintln!(
+                        "{} turn: table {} world {} tasks {:?}",
+                        w.now_ns / 1000,
+                        driver.table().fast_bytes() / 4096,
+                        fast / 4096,
+                        w.tasks.keys().collect::<Vec<_>>()
+                    );
+                }
                 prop_assert!(fast <= cap * 4096, "{}: {} bytes of {}", name, fast, cap * 4096);
             }
             Ok(true)
