@@ -239,6 +239,10 @@ impl<K: Kernel> Driver<K> {
         }
         self.take_new(pid, number, found, &present);
         if self.table.block(number).present.is_empty() {
+            // New pages may be gone again before they are placed.
+            for piece in self.table.block(number).pieces.clone() {
+                self.free(number, &piece);
+            }
             self.table.give_back(number);
         }
     }

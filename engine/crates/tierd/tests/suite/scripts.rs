@@ -215,6 +215,32 @@ fn what_an_ended_process_had_may_be_kept_by_its_children() {
     meanwhile("hemem", &deeds, &[(1, 100), (0, 100)], 200, 1).unwrap_or_else(|problem| panic!("{problem}"));
 }
 
+/// A child is found and its pages are freed before they could be placed.
+#[test]
+fn new_pages_that_are_gone_before_they_are_placed_are_told_as_gone() {
+    let (fork, exit, unmap) = (0, 3, 4);
+    let deeds = [
+        (0, 0, fork, 0, 1),
+        (0, 0, fork, 0, 1),
+        (0, 0, fork, 0, 1),
+        (0, 1, exit, 0, 1),
+        (0, 0, fork, 0, 1),
+        (0, 2, exit, 0, 1),
+        (3, 0, unmap, 704, 629),
+        (8, 0, unmap, 700, 836),
+        (0, 0, unmap, 0, 1),
+        (0, 0, unmap, 0, 1),
+        (0, 0, unmap, 0, 1),
+        (0, 0, unmap, 0, 1),
+        (0, 0, fork, 0, 1),
+        (0, 0, fork, 0, 1),
+        (0, 0, fork, 0, 1),
+        (0, 0, fork, 0, 1),
+    ];
+    meanwhile("colloid+tpp", &deeds.to_vec(), &[(0, 233), (0, 100), (0, 100)], 690, 3)
+        .unwrap_or_else(|problem| panic!("{problem}"));
+}
+
 /// `full` is the number of looks of which one is at everything.
 fn meanwhile(name: &str, deeds: &Drawn, hot: &[(u64, u64)], cap: u64, full: u64) -> Result<(), TestCaseError> {
     let fake = Fake::default();
