@@ -40,6 +40,7 @@ impl<K: Kernel> Driver<K> {
         if full {
             self.counts.resyncs += 1;
             self.frames_seen.clear();
+            self.table.begin_count();
         }
         for pid in gone {
             self.forget(pid);

@@ -268,13 +268,14 @@ impl Mover {
         let mut left: Vec<Frame> = batch.to_vec();
         let mut with_others = BTreeSet::new();
         if tier != 0 {
-            left = still_fast(pid, left, self.nodes[0], kernel, table);
             if self.processes.is_empty() {
                 self.processes = numbers(kernel);
             }
+            // In this order: a page that is copied between the two questions was shared, or is no longer in the fast tier.
             if self.processes.len() > 1 {
                 with_others = shared(pid, &left, kernel, table);
             }
+            left = still_fast(pid, left, self.nodes[0], kernel, table);
         }
         let mut moved = 0;
         let mut left_fast = Vec::new();
@@ -347,7 +348,7 @@ impl Mover {
             }
         }
         if tier != 0 {
-            table.doubt(self.kept_by_others(&left_fast, &with_others, kernel));
+            table.doubt_moved(self.kept_by_others(&left_fast, &with_others, kernel));
         }
         moved
     }
@@ -395,7 +396,7 @@ fn still_fast(pid: i32, frames: Vec<Frame>, fast: u32, kernel: &mut impl Kernel,
             left.push(frame);
         } else {
             table.note(frame.0, frame.1, (node >= 0).then_some(1));
-            table.doubt(1);
+            table.doubt_moved(1);
         }
     }
     left

@@ -122,6 +122,8 @@ pub struct Table {
     /// Frames that may still be in the fast tier, though no page of the table is known to have them: those of copies that a
     /// child has kept, until everything is counted again.
     doubtful: u64,
+    /// Those of them that moves have left since everything began to be counted again.
+    doubtful_moved: u64,
 }
 
 impl Table {
@@ -140,6 +142,7 @@ impl Table {
             counted_elsewhere: 0,
             present_frames: 0,
             doubtful: 0,
+            doubtful_moved: 0,
         }
     }
 
@@ -148,15 +151,26 @@ impl Table {
         self.doubtful += frames;
     }
 
+    /// The same for frames that a move has left with others.
+    pub fn doubt_moved(&mut self, frames: u64) {
+        self.doubtful += frames;
+        self.doubtful_moved += frames;
+    }
+
+    /// From now on everything is counted again.
+    pub fn begin_count(&mut self) {
+        self.doubtful_moved = 0;
+    }
+
     /// Whether there are frames of which it is not known who has them.
     #[must_use]
     pub fn doubts(&self) -> bool {
         self.doubtful > 0
     }
 
-    /// Everything has been counted.
+    /// Everything has been counted. What was moved meanwhile may have been counted with who has it no longer.
     pub fn settle_doubts(&mut self) {
-        self.doubtful = 0;
+        self.doubtful = self.doubtful_moved;
     }
 
     /// Frames of a managed page.
