@@ -72,6 +72,8 @@ def test_the_commands_run(tmp_path: Path) -> None:
     assert verdict is not None, printed[".venv/bin/tiertune demo"]
     gain, low, high = map(float, verdict.groups())
     assert 1.0 < low <= gain <= high
+    quoted = "tuned is {}x faster than default, 95 % interval {} to {}".format(*verdict.groups())
+    assert quoted in (ROOT / "README.md").read_text(), f"the demo's figures are others now: {quoted}"
     report = (tmp_path / "results" / "demo" / "report.html").read_text()
     assert "<svg" in report
     assert "http-equiv" not in report
