@@ -111,6 +111,50 @@ def test_checks(check: dict[str, Any], met: bool) -> None:
     assert judged.expected
 
 
+RATIOS = [
+    group("a", 1.0, "1:1"),
+    group("b", 2.0, "1:1"),
+    group("c", 4.0, "1:1"),
+    group("a", 2.0, "1:2"),
+    group("b", 1.0, "1:2"),
+    group("c", 8.0, "1:2"),
+]
+
+
+@pytest.mark.parametrize(
+    ("together", "kind", "of", "figure"),
+    [
+        ("mean", "ratio", {"system": "b"}, 1.25),
+        ("geomean", "ratio", {"system": "b"}, 1.0),
+        ("lowest", "ratio", {"system": "b"}, 0.5),
+        ("highest", "ratio", {"system": "b"}, 2.0),
+        ("share_above", "ratio", {"system": "b"}, 0.5),
+        ("mean_above", "ratio", {"system": "b"}, 2.0),
+        ("mean", "difference", {"system": "b"}, 0.0),
+        ("mean_above", "difference", {"system": "b"}, 1.0),
+        ("share_above", "difference", {"system": "c"}, 1.0),
+        ("geomean", "ratio", {"systems": ["b", "c"]}, 2.0),
+        ("mean", "ratio", {"systems": ["b", "c"], "take": "mean"}, 2.625),
+    ],
+)
+def test_figures_of_several_places_become_one(
+    together: str, kind: str, of: dict[str, Any], figure: float
+) -> None:
+    given = {"kind": kind, "metric": "slowdown", "each": ["fast"], "of": of, "to": {"system": "a"}}
+    for least, most, met in [(figure - 1e-9, figure + 1e-9, True), (figure + 0.01, figure + 1, False)]:
+        judged = judge(claim({**given, "together": together, "least": least, "most": most}), RATIOS)
+        assert judged.verdict is (Verdict.MET if met else Verdict.MISSED)
+        assert "1:1: " in judged.measured
+        assert "1:2: " in judged.measured
+        assert len(judged.findings) == 1
+
+
+def test_nothing_above_is_no_distance() -> None:
+    behind = {"kind": "difference", "metric": "slowdown", "of": {"system": "a"}, "to": {"system": "c"}}
+    judged = judge(claim({**behind, "each": ["fast"], "together": "mean_above", "most": 0}), RATIOS)
+    assert judged.verdict is Verdict.MET
+
+
 @pytest.mark.parametrize(
     ("settled_seeds", "changed_seeds", "verdict"),
     [(3, 3, Verdict.MET), (2, 3, Verdict.MET), (1, 3, Verdict.MISSED), (0, 3, Verdict.MISSED)],

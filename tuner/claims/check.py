@@ -13,6 +13,8 @@ from tiertune.files import Strict
 from tiertune.tuner.sweep.axes import Coordinate
 
 Taken = Literal["each", "lowest", "highest", "mean", "median"]
+Together = Literal["mean", "geomean", "lowest", "highest", "share_above", "mean_above"]
+COMPARED = ("value", "ratio", "difference")
 
 
 class Selector(Strict):
@@ -20,6 +22,9 @@ class Selector(Strict):
 
     part: Name | None = Field(default=None, description="its part")
     system: Name | None = Field(default=None, description="its system")
+    systems: list[Name] | None = Field(
+        default=None, min_length=2, max_length=100, description="its system is one of these"
+    )
     config: Name | None = Field(default=None, description="its config")
     workload: Text | None = Field(default=None, description="its workload")
     override: Name | None = Field(default=None, description="its override")
@@ -38,12 +43,13 @@ class Selector(Strict):
 
     def coordinates(self) -> dict[str, str | int]:
         """What is given, by name of the coordinate (`page_bytes` for `page_size`)."""
-        given = self.model_dump(exclude={"page_size", "take", "best_by"}, exclude_none=True)
+        given = self.model_dump(exclude={"systems", "page_size", "take", "best_by"}, exclude_none=True)
         return given | ({} if self.page_size is None else {"page_bytes": self.page_size})
 
     def said(self) -> str:
         """The selector in words."""
-        names = " ".join(str(value) for value in self.coordinates().values()) or "all rows"
+        words = [*self.coordinates().values(), *([", ".join(self.systems)] if self.systems else [])]
+        names = " ".join(map(str, words)) or "all rows"
         if self.best_by is not None:
             return f"{names} with the highest {self.best_by}"
         return names if self.take == "each" else f"{self.take} of {names}"
@@ -117,9 +123,20 @@ class Check(Strict):
     misses_allowed: Annotated[Integer, Field(ge=0, le=1000)] = Field(
         default=0, description="of the values of `each`, how many may fail"
     )
+    together: Together | None = Field(
+        default=None,
+        description=(
+            "value, ratio, difference: one figure of those of all rows, at all values of `each`, is held to"
+            " the bounds; share_above: the share of those above 0 (ratio: above 1), mean_above: their mean"
+        ),
+    )
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Each kind has what it compares and what it is held to."""
+        if self.together is not None and self.kind not in COMPARED:
+            yield ("together",), f"is for kinds value, ratio and difference, not {self.kind}"
+        if self.together is not None and self.misses_allowed:
+            yield ("misses_allowed",), "is for figures by themselves; 'together' makes one of them"
         if self.kind == "order":
             if len(self.rows) < 2:
                 yield ("rows",), "is missing: at least two groups of rows, the lowest first"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tiertune.tuner.claims.check import Picture
 from tiertune.tuner.claims.definition import PERFORMANCE, Claim
-from tiertune.tuner.claims.verdict import MissingRowError, chosen_by, figure_of
+from tiertune.tuner.claims.figure import MissingRowError, chosen_by, figure_of
 from tiertune.tuner.sweep.measured import Group
 
 MOST_LINES = 14

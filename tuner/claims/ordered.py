@@ -1,0 +1,119 @@
+"""Checks of several rows by their order: ranks, trends, peaks, correlations, best configs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from tiertune.tuner.claims.check import Check
+from tiertune.tuner.claims.figure import MissingRowError, chosen_by, figure_of, taken
+from tiertune.tuner.claims.finding import Finding, span_of
+from tiertune.tuner.sweep.measured import Group
+
+
+def order(check: Check, groups: Sequence[Group], label: str) -> Finding:
+    tiers = []
+    for tier in check.rows:
+        chosen = [(row, chosen_by(row, groups)) for row in tier]
+        several = [row for row, those in chosen if row.take == "each" and len(those) > 1]
+        if several:
+            raise MissingRowError(f"'{several[0].said()}' is several rows; name more coordinates")
+        tiers.append(
+            [
+                taken(row, [figure_of(group, check.metric, check.per) for group in those])
+                for row, those in chosen
+            ]
+        )
+    holds = all(max(lower) < min(upper) for lower, upper in pairwise(tiers))
+    names = [[row.said() for row in tier] for tier in check.rows]
+    flat = sorted(
+        (figure, name)
+        for tier, those in zip(tiers, names, strict=True)
+        for figure, name in zip(tier, those, strict=True)
+    )
+    measured = " < ".join(f"{name} {figure:.4g}" for figure, name in flat)
+    return Finding(
+        holds, f"{label}{check.called()}: {measured}", label + " < ".join("|".join(tier) for tier in names)
+    )
+
+
+def trend(check: Check, chosen: Sequence[Group], label: str) -> Finding:
+    """Whether figures rise or fall along a coordinate, in the order of the sweep, but for some slack."""
+    figures = [figure_of(group, check.metric, check.per) for group in _line(check, chosen)]
+    sign = 1.0 if check.direction == "rising" else -1.0
+    slack = check.slack_pct / 100.0
+    steps = all(sign * (b - a) >= -slack * abs(a) for a, b in pairwise(figures))
+    said = f"{label}{check.called()} {check.of.said()} over {check.over}"
+    told = " ".join(f"{figure:.4g}" for figure in figures)
+    return Finding(
+        steps and sign * (figures[-1] - figures[0]) > 0, f"{said}: {told}", f"{said}: {check.direction}"
+    )
+
+
+def balance(check: Check, chosen: Sequence[Group], label: str) -> Finding:
+    """Whether the figures have one peak, within a step of where `beside` and `per` meet."""
+    line = _line(check, chosen)
+    figures = [figure_of(group, check.metric) for group in line]
+    assert check.beside is not None
+    gaps = [abs(math.log(figure_of(group, check.beside, check.per))) for group in line]
+    peak, meeting = figures.index(max(figures)), gaps.index(min(gaps))
+    one_peak = all(a < b for a, b in pairwise(figures[: peak + 1])) and all(
+        a > b for a, b in pairwise(figures[peak:])
+    )
+    assert check.over is not None
+    at = [group.at.value(check.over) for group in line]
+    told = " ".join(f"{figure:.4g}" for figure in figures)
+    said = f"{label}{check.metric} over {check.over}"
+    return Finding(
+        one_peak and abs(peak - meeting) <= 1,
+        f"{said}: {told}, highest at {at[peak]}, {check.beside} meets {check.per} at {at[meeting]}",
+        f"{said}: one peak, within a step of where {check.beside} meets {check.per}",
+    )
+
+
+def _line(check: Check, chosen: Sequence[Group]) -> Sequence[Group]:
+    assert check.over is not None
+    values = [group.at.value(check.over) for group in chosen]
+    if len(set(values)) != len(values) or len(values) < 2:
+        raise MissingRowError(
+            f"'{check.of.said()}' has {len(values)} rows for {len(set(values))} values of {check.over};"
+            " a trend needs one for each, and two or more"
+        )
+    return chosen
+
+
+def correlation(check: Check, chosen: Sequence[Group], label: str) -> Finding:
+    """Spearman's correlation of two figures over rows."""
+    from scipy.stats import spearmanr
+
+    assert check.beside is not None
+    first = [figure_of(group, check.metric, check.per) for group in chosen]
+    other = [figure_of(group, check.beside) for group in chosen]
+    if len(chosen) < 3:
+        raise MissingRowError(f"'{check.of.said()}' is {len(chosen)} rows; a correlation needs three or more")
+    found = float(spearmanr(first, other).statistic)
+    low, high = check.bounds()
+    said = f"{label}rank correlation of {check.called()} with {check.beside}"
+    return Finding(low <= found <= high, f"{said} = {found:.3g}", f"{said}: {span_of(check, low, high)}")
+
+
+def optima(check: Check, chosen: Sequence[Group], label: str) -> Finding:
+    """Whether no two values of a coordinate have the same best config, each `least` times its worst one."""
+    assert check.over is not None
+    assert check.least is not None
+    places: dict[str, dict[str, float]] = {}
+    for group in chosen:
+        figures = places.setdefault(group.at.value(check.over), {})
+        figures[group.at.config] = figure_of(group, check.metric, check.per)
+    if len(places) < 2 or min(map(len, places.values())) < 2:
+        raise MissingRowError(f"'{check.of.said()}' has no two configs at two values of {check.over} each")
+    best = {place: max(figures, key=lambda name: figures[name]) for place, figures in places.items()}
+    spans = {place: max(figures.values()) / min(figures.values()) for place, figures in places.items()}
+    told = ", ".join(f"{place}: {best[place]}, {spans[place]:.4g} times the worst" for place in places)
+    said = f"{label}best {check.called()} over {check.over}"
+    return Finding(
+        len(set(best.values())) == len(best) and min(spans.values()) >= check.least,
+        f"{said}: {told}",
+        f"{said}: another config each time, at least {check.least:.4g} times the worst",
+    )
