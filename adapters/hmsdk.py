@@ -18,6 +18,7 @@ GIB = 1 << 30
 ATTRS = "contexts/0/monitoring_attrs"
 SCHEME = "contexts/0/schemes/0"
 PATTERN = f"{SCHEME}/access_pattern"
+WATERMARKS = f"{SCHEME}/watermarks"
 
 
 class Place(NamedTuple):
@@ -56,6 +57,10 @@ PLACES: dict[str, Place] = {
     "weight_age_permil": Place(BOTH, f"{SCHEME}/quotas/weights/age_permil", "permil"),
     "region_min_sz_bytes": Place(BOTH, f"{PATTERN}/sz/min", "bytes"),
     "region_max_sz_bytes": Place(BOTH, f"{PATTERN}/sz/max", "bytes"),
+    "wmark_interval_ms": Place(BOTH, f"{WATERMARKS}/interval_us", "us", 1000),
+    "wmark_high_permil": Place(BOTH, f"{WATERMARKS}/high", "permil"),
+    "wmark_mid_ratio": Place(BOTH, f"{WATERMARKS}/mid", "permil"),
+    "wmark_low_ratio": Place(BOTH, f"{WATERMARKS}/low", "permil"),
 }
 NO_LIMIT_AT_0 = {"prom_age_max_s", "region_max_sz_bytes"}
 COARSE = {
@@ -66,11 +71,26 @@ COARSE = {
     "prom_age_max_s",
     "dem_accesses_ratio",
     "dem_age_min_s",
+    "wmark_mid_ratio",
+    "wmark_low_ratio",
 }
-"""Knobs that the kernel holds in whole samples, aggregations or regions; what was meant is written beside."""
+"""Knobs that the kernel holds in whole numbers of something else; what was meant is written beside."""
+SIBLING = {
+    "aggr_ratio": "sample_interval_us",
+    "max_regions_ratio": "min_regions",
+    "wmark_mid_ratio": "wmark_high_permil",
+    "wmark_low_ratio": "wmark_mid_ratio",
+}
+"""Files that stand for a ratio to what another file holds."""
 YOUNG = f"*/{SCHEME}/filters/1/type"
+METRIC = f"*/{WATERMARKS}/metric"
 MAX_SIZE, ONLY_CGROUP = "gen_migpol.py --region-max-size", "gen_migpol.py without --global"
-OTHERS = {"young_filter": YOUNG, "region_max_size_mib": MAX_SIZE, "memcg_filter": ONLY_CGROUP}
+OTHERS = {
+    "young_filter": YOUNG,
+    "wmark_metric": METRIC,
+    "region_max_size_mib": MAX_SIZE,
+    "memcg_filter": ONLY_CGROUP,
+}
 KNOB_OF = {place.name: knob for knob, place in PLACES.items()} | {name: k for k, name in OTHERS.items()}
 
 ECHO = re.compile(rf"^echo (\S+) > {ADMIN}/(\d)/(\S+)$")
@@ -100,6 +120,7 @@ class HmsdkAdapter(Adapter):
         resolved = self.resolve(config)
         number = {knob: _number(knob, resolved[knob]) for knob in PLACES}
         samples, aggregation_us = _units(resolved)
+        mid = round(number["wmark_high_permil"] * number["wmark_mid_ratio"])
         whole = {
             "aggr_ratio": number["sample_interval_us"] * number["aggr_ratio"],
             "max_regions_ratio": min(number["min_regions"] * number["max_regions_ratio"], 100_000),
@@ -112,6 +133,8 @@ class HmsdkAdapter(Adapter):
             * samples
             / 100,
             "dem_age_min_s": number["dem_age_min_s"] * 1e6 / aggregation_us,
+            "wmark_mid_ratio": mid,
+            "wmark_low_ratio": round(mid * number["wmark_low_ratio"]),
         }
         native: dict[str, Value] = {}
         for knob, place in PLACES.items():
@@ -167,9 +190,15 @@ class HmsdkAdapter(Adapter):
         for knob in NO_LIMIT_AT_0 & set(files):
             if files[knob] >= UNLIMITED:
                 meant[knob] = 0
-        for alone in ("aggr_ratio", "max_regions_ratio"):
-            if alone in files and {"aggr_ratio": "sample_interval_us"}.get(alone, "min_regions") not in files:
-                raise AdapterError(f"{PLACES[alone].name} says nothing without its smaller sibling")
+        for share, whole in (
+            ("wmark_mid_ratio", "wmark_high_permil"),
+            ("wmark_low_ratio", "wmark_mid_ratio"),
+        ):
+            if share in files and whole in files:
+                meant[share] = files[share] / max(files[whole], 1)
+        for alone, sibling in SIBLING.items():
+            if alone in files and sibling not in files:
+                raise AdapterError(f"{PLACES[alone].name} says nothing without {PLACES[sibling].name}")
         return meant
 
     def native_block(self, config: Mapping[str, Value]) -> str:
@@ -188,8 +217,9 @@ class HmsdkAdapter(Adapter):
             lines += [f"echo young > {ADMIN}/{n}/{YOUNG[2:]}" for n in BOTH]
         else:
             lines += [f"echo 1 > {ADMIN}/{n}/{SCHEME}/filters/nr_filters" for n in BOTH]
+        lines += [f"echo {native[METRIC]} > {ADMIN}/{n}/{METRIC.removeprefix('*/')}" for n in BOTH]
         lines += [f"echo commit > {ADMIN}/{n}/state" for n in BOTH]
-        files = {place.name for place in PLACES.values()}
+        files = {METRIC, *(place.name for place in PLACES.values())}
         remarks = {name: value for name, value in native.items() if name not in files}
         lines.append("# What no file holds, or not exactly; as tiertune ran it:")
         lines += [f"# tiertune: {name} = {json.dumps(value)}" for name, value in remarks.items()]
@@ -212,6 +242,8 @@ class HmsdkAdapter(Adapter):
     def _read_file(self, value: str, kdamond: str, path: str, native: dict[str, Value]) -> None:
         if f"*/{path}" == YOUNG:
             native[YOUNG] = value == "young"
+        if f"*/{path}" == METRIC:
+            native[METRIC] = value
         for place in PLACES.values():
             if place.path != path or kdamond not in place.kdamonds:
                 continue

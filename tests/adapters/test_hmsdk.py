@@ -67,3 +67,20 @@ def test_an_unknown_file_is_refused_with_the_nearest() -> None:
 def test_a_file_takes_whole_numbers() -> None:
     with pytest.raises(AdapterError, match="whole number, not 'x'"):
         HMSDK.from_block(f"echo x > {ADMIN}/1/{SCHEME}/quotas/ms\n")
+
+
+def test_watermarks_are_read_as_shares_of_each_other() -> None:
+    marks = {"metric": "free_mem_rate", "interval_us": 20_000, "high": 200, "mid": 150, "low": 30}
+    lines = [f"echo {value} > {ADMIN}/0/{SCHEME}/watermarks/{name}" for name, value in marks.items()]
+    config = HMSDK.from_block("\n".join(lines))
+    assert config == {
+        "wmark_metric": "free_mem_rate",
+        "wmark_interval_ms": 20,
+        "wmark_high_permil": 200,
+        "wmark_mid_ratio": 0.75,
+        "wmark_low_ratio": 0.2,
+    }
+    written = HMSDK.native_block(config)
+    assert all(line in written.splitlines() for line in lines)
+    with pytest.raises(AdapterError, match=r"watermarks/low says nothing without .*watermarks/mid"):
+        HMSDK.from_block(lines[-1])

@@ -139,6 +139,16 @@ def test_thresholds_of_damon_are_converted_as_the_config_says(root: Path) -> Non
     assert made("hmsdk", root, **short, thresholds="kernel")[age] == 15
 
 
+def test_watermarks_of_damon_are_thousandths_of_memory(root: Path) -> None:
+    scheme = "/sys/kernel/mm/damon/admin/kdamonds/1/contexts/0/schemes/0/watermarks"
+    assert made("hmsdk", root)[f"{scheme}/metric"] == "none"
+    shares = {"wmark_mid_ratio": 0.5, "wmark_low_ratio": 0.1}
+    numbers = {"wmark_high_permil": 300, "wmark_interval_ms": 100}
+    found = made("hmsdk", root, wmark_metric="free_mem_rate", **numbers, **shares)
+    marks = {name: found[f"{scheme}/{name}"] for name in ("metric", "interval_us", "high", "mid", "low")}
+    assert marks == {"metric": "free_mem_rate", "interval_us": 100_000, "high": 300, "mid": 150, "low": 15}
+
+
 def test_systems_of_user_space_have_no_settings(root: Path) -> None:
     with pytest.raises(ConfigRejected, match=r"hemem is run by no kernel; those that are: .*nbt"):
         made("hemem", root)

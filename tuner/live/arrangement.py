@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tiertune.adapters.base import Adapter
-from tiertune.adapters.hmsdk import ADMIN, BOTH, DEMOTES, PLACES, PROMOTES, SCHEME, HmsdkAdapter
+from tiertune.adapters.hmsdk import ADMIN, BOTH, DEMOTES, METRIC, PLACES, PROMOTES, SCHEME, HmsdkAdapter
 from tiertune.adapters.kernel import MODE, KernelAdapter
 from tiertune.adapters.memtis import FILES, SWITCH, SYSFS, WORD, MemtisAdapter, limit_of
 from tiertune.adapters.registry import adapter_for
@@ -151,7 +151,7 @@ def _settable(adapter: Adapter, knob: str) -> bool:
     """Whether `settings` can make another value of `knob` hold."""
     if isinstance(adapter, HmsdkAdapter):
         # The last one says how what is in the files is computed.
-        return knob in PLACES or knob in ("young_filter", "thresholds")
+        return knob in PLACES or knob in ("young_filter", "wmark_metric", "thresholds")
     native = adapter.native_knob(knob)
     if isinstance(adapter, MemtisAdapter):
         return native is not None
@@ -200,6 +200,7 @@ def _damon(adapter: HmsdkAdapter, config: Config, nodes: Nodes, root: Path) -> I
         for place in PLACES.values():
             if number in place.kdamonds:
                 yield f"{thread}/{place.path}", native[place.name]
+        yield f"{thread}/{METRIC.removeprefix('*/')}", native[METRIC]
         if config["young_filter"]:
             yield f"{thread}/{SCHEME}/filters/nr_filters", 1
             yield f"{thread}/{SCHEME}/filters/0/type", "young"

@@ -30,12 +30,13 @@
 //! - every context has a migrating thread of its own; when only one of them has work, both help it;
 //! - a promotion that finds fast memory full fails in the kernel (nothing is reclaimed for it) and so
 //!   ends its region's turn; here it is not even asked for, but counted and charged as a region tried;
-//! - *not* modelled: DAMOS watermarks, which HMSDK leaves off.
+//! - both schemes have the same watermarks (HMSDK has none), of which the memory of all tiers counts.
 
 mod frames;
 mod knobs;
 pub mod regions;
 mod scheme;
+mod watermarks;
 
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -53,6 +54,7 @@ use frames::Frames;
 pub use knobs::HmsdkConfig;
 use regions::Region;
 use scheme::{Action, Scheme};
+use watermarks::Watermarks;
 
 /// Of Linux 6.11 and later.
 const UNMAPPING: Unmapping = Unmapping::Together;
@@ -69,6 +71,7 @@ struct Kdamond {
     /// Frames that it watches.
     frames: u32,
     scheme: Scheme,
+    watermarks: Option<Watermarks>,
     /// Looks since the last aggregation.
     looks: u32,
     /// When it looks next, unless it migrates.
@@ -85,6 +88,7 @@ struct Kdamond {
 #[derive(Default, Serialize, Deserialize)]
 struct Tally {
     looks: u64,
+    rests: u64,
     promotions_without_room: u64,
     demotions_without_room: u64,
     filtered: u64,
@@ -125,6 +129,7 @@ impl Hmsdk {
                     regions: vec![Region::new(start, end)],
                     frames: end - start,
                     scheme: Scheme::new(action, &config, topology.page_bytes),
+                    watermarks: Watermarks::new(&config),
                     looks: 0,
                     next_at: 0,
                     started: false,
@@ -222,13 +227,27 @@ impl Hmsdk {
         }
     }
 
-    /// Prepares the next look and sleeps until then.
+    /// Prepares the next look and sleeps until then, or rests.
     fn sleep(&mut self, index: usize, cx: &mut Context<'_>) {
+        if let Some(rest_ns) = self.rest_ns(index, cx.pages) {
+            self.tally.rests += 1;
+            let kdamond = &mut self.kdamonds[index];
+            // What was marked before the rest is not looked at after it.
+            kdamond.started = false;
+            kdamond.next_at = cx.now + std::mem::take(&mut kdamond.owed_ns).round() as Nanos + rest_ns;
+            return;
+        }
         let ns = self.prepare(index, cx);
         cx.spend(ns);
         let kdamond = &mut self.kdamonds[index];
         let busy_ns = (ns + std::mem::take(&mut kdamond.owed_ns)).round() as Nanos;
         kdamond.next_at = cx.now + busy_ns + self.config.sample_interval_us * 1000;
+    }
+
+    /// How long a thread rests by its watermarks.
+    fn rest_ns(&mut self, index: usize, pages: &dyn PageMap) -> Option<Nanos> {
+        let marks = self.kdamonds[index].watermarks.as_mut()?;
+        marks.rest_ns(watermarks::free_permil(pages, &self.topology.capacity_pages))
     }
 
     /// Merges, applies the scheme, starts over and splits; returns the CPU time.
@@ -455,6 +474,11 @@ impl Policy for Hmsdk {
             ),
             ("looks", "accessed bits looked at for regions", tally.looks as f64),
             (
+                "rests",
+                "times that a thread found free memory outside its watermarks",
+                tally.rests as f64,
+            ),
+            (
                 "filtered_pages",
                 "pages that the filter kept where they were",
                 tally.filtered as f64,
@@ -495,7 +519,7 @@ impl Policy for Hmsdk {
 pub const SYSTEM: System = System {
     name: "hmsdk",
     summary: "regions of physical memory watched by accessed bits; schemes that promote hot and demote idle ones",
-    source: "SK hynix HMSDK v4.0 (tools/gen_migpol.py) on Linux DAMON; as tuned in DIMES'25; DAMOS watermarks, which it leaves off, are not modelled",
+    source: "SK hynix HMSDK v4.0 (tools/gen_migpol.py) on Linux DAMON; as tuned in DIMES'25",
     signal: "accessed bits",
     page_bytes: &[PAGE_2M, PAGE_4K],
     knobs: HmsdkConfig::knobs,

@@ -81,6 +81,21 @@ crate::knobs! {
             source "damo converts once; the kernel keeps counts of samples and of aggregations";
         /// Whether quotas are steered towards fast memory 99.7 % used (promoting) and 0.5 % free (demoting), below time and size
         quota_goal: bool = false, bool, unit "", special [], fixed, live, source "linux samples/damon/mtier.c";
+        /// What the watermarks are of; between them the threads work, elsewhere they rest
+        wmark_metric: String = "none".to_string(), choice("none", "free_mem_rate"), unit "", special [], fixed, live,
+            source "core.c damos_wmark_wait_us; HMSDK and DAMON none";
+        /// Time between two looks at free memory by a thread that rests
+        wmark_interval_ms: u64 = 5_000, int(10, 60_000, log), unit "ms", special [], fixed, live,
+            when "wmark_metric" = "free_mem_rate", source "reclaim.c 5 s; range ours";
+        /// Share of the machine's memory above which, where so much is free, threads rest
+        wmark_high_permil: u32 = 500, int(1, 1_000), unit "permil", special [], fixed, live,
+            when "wmark_metric" = "free_mem_rate", source "reclaim.c 50 %";
+        /// Share of the high watermark below which free memory has to fall before a thread that rests works
+        wmark_mid_ratio: f64 = 0.8, float(0.0, 1.0), unit "", special [], fixed, live,
+            when "wmark_metric" = "free_mem_rate", source "reclaim.c 40 %, as a share so that it stays below";
+        /// Share of that watermark below which threads rest
+        wmark_low_ratio: f64 = 0.5, float(0.0, 1.0), unit "", special [], fixed, live,
+            when "wmark_metric" = "free_mem_rate", source "reclaim.c 20 %, as a share so that it stays below";
         /// Simulated footprint over the footprint that the byte quotas are meant for; scales them
         footprint_scale: f64 = 1.0, float(0.0001, 1.0, log), unit "", special [], fixed, live, source "ours";
     }
