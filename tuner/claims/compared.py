@@ -32,7 +32,7 @@ def together(check: Check, places: Sequence[Sequence[Group]]) -> Finding:
     }
     one = _TOGETHER[check.together](list(figures.values()), 1.0 if check.kind == "ratio" else 0.0)
     over = " and ".join(check.each) or "rows"
-    said = f"{check.together.replace('_', ' ')} over {over} of {_phrase(check, check.of.said())}"
+    said = f"{check.together.replace('_', ' ')} of {_phrase(check, check.of.said())} over {over}"
     told = ", ".join(f"{name} {_told(figure)}" for name, figure in figures.items())
     return Finding(
         low <= one <= high, f"{said} = {_told(one)} ({told})", f"{said}: {span_of(check, low, high)}"
