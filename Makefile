@@ -54,7 +54,8 @@ test: ## The tests that need no special machine and no patience (Rust, then Pyth
 	echo "==> Rust tests"
 	$(CARGO_TEST) $(WORKSPACE) -- --skip fidelity
 	echo "==> Python tests"
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not long' --ignore=tests/host
+	# A third of their time they wait for programs that they start, so there is one process more.
+	$(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) -m 'not long' --ignore=tests/host
 
 .PHONY: test-long
 test-long: setup ## Tests of minutes each: fast mode against every single access, and the commands of the README

@@ -85,6 +85,16 @@ def test_figures_against_other_rows(swept: Path) -> None:
     assert spread == {"seeds": 2, "median": sum(values) / 2, "lowest": min(values), "highest": max(values)}
 
 
+def test_early_promotions_are_their_share_of_all(swept: Path) -> None:
+    found = rows(swept / "results")
+    promoting = [row for row in found if row["metrics"]["promotions"]]
+    assert promoting
+    for row in promoting:
+        share, early = (row["derived"][name] for name in ("early_promotion_share", "early_promotions"))
+        assert early == pytest.approx(share * row["metrics"]["promotions"])
+    assert not any("early_promotions" in row["derived"] for row in found if row not in promoting)
+
+
 def test_parquet_holds_the_rows_of_the_json(swept: Path) -> None:
     import pyarrow.parquet as pq
 

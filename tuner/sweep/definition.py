@@ -28,6 +28,7 @@ DERIVED = (
     "convergence_s",
     "last_change_s",
     "early_promotion_share",
+    "early_promotions",
     "status",
 )
 """What can be shown beside the metrics of the engine."""
@@ -52,8 +53,8 @@ class Table(Strict):
         min_length=1,
         max_length=20,
         description=(
-            "metrics, slowdown, slowdown_pct, rank, convergence_s, early_promotion_share, status, gauge.X,"
-            " REF.speedup"
+            "metrics, slowdown, slowdown_pct, rank, convergence_s, early_promotion_share, early_promotions,"
+            " status, gauge.X, REF.speedup"
         ),
     )
     sort: Literal["file", "best"] = Field(

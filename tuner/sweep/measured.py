@@ -93,6 +93,7 @@ def _own_values(row: MeasuredRow, baseline: Result | None) -> None:
         row.values["last_change_s"] = result.last_change_s
     if result.early_promotion_share is not None:
         row.values["early_promotion_share"] = result.early_promotion_share
+        row.values["early_promotions"] = result.early_promotion_share * result.metrics["promotions"]
     if baseline is not None and baseline.status == Status.OK:
         worse = _times_worse(row.objective, result.metrics, baseline.metrics)
         row.values |= {"slowdown": worse, "slowdown_pct": 100.0 * (worse - 1.0)}

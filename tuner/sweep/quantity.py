@@ -18,6 +18,7 @@ _DERIVED = {
     "convergence_s": ("time to settle", "s"),
     "last_change_s": ("last change", "s"),
     "early_promotion_share": ("early promotions", "share of all"),
+    "early_promotions": ("early promotions", "pages"),
 }
 _DIRECTIONS = {
     "slowdown": MINIMIZE,
