@@ -25,11 +25,12 @@ def together(check: Check, places: Sequence[Sequence[Group]]) -> Finding:
     """One figure of those at all places, against its bounds."""
     assert check.together is not None
     low, high = check.bounds()
-    figures = {
-        f"{label_of(check, place)}{name}": figure
-        for place in places
-        for name, figure in _figures(check, chosen_by(check.of, place), place)
-    }
+    figures: dict[str, float] = {}
+    for place in places:
+        label, found = label_of(check, place), list(_figures(check, chosen_by(check.of, place), place))
+        # Where each place has one figure, the place says which it is.
+        alone = label.removesuffix(": ") if len(found) == 1 else ""
+        figures |= {alone or f"{label}{name}": figure for name, figure in found}
     one = _TOGETHER[check.together](list(figures.values()), 1.0 if check.kind == "ratio" else 0.0)
     over = " and ".join(check.each) or "rows"
     said = f"{check.together.replace('_', ' ')} of {_phrase(check, check.of.said())} over {over}"
