@@ -214,6 +214,7 @@ class FleetBackend(Backend):
             raise HostUnfit(f"the hosts cannot be asked: {played.message or 'Ansible did not say why'}")
         for host in self._pool.in_use():
             result = played.results.get(host.name)
+            why: str | None
             if result is None:
                 why = played.unreachable.get(host.name) or played.failed.get(host.name) or "it did not answer"
             else:
