@@ -357,10 +357,9 @@ impl Table {
         })
     }
 
-    /// The page that policies know at an address, in units of 4 KiB.
+    /// The page of a block that policies know at an address, in units of 4 KiB.
     #[must_use]
-    pub fn page_at(&self, pid: i32, frame_number: u64) -> Option<Page> {
-        let number = self.find(pid, frame_number / BLOCK_FRAMES as u64)?;
+    pub fn page_in(&self, number: u32, frame_number: u64) -> Option<Page> {
         let frame = (frame_number % BLOCK_FRAMES as u64) as usize;
         let page = self.first_page(number) + (frame / self.page_frames()) as Page;
         self.exists(page).then_some(page)
@@ -476,7 +475,7 @@ mod tests {
         for frame in 0..100 {
             table.note(block, frame, Some(u8::from(frame >= 49)));
         }
-        assert_eq!((table.tier_of(0), table.page_at(7, 3 * 512 + 400)), (1, Some(0)));
+        assert_eq!((table.tier_of(0), table.page_in(block, 3 * 512 + 400)), (1, Some(0)));
         table.note(block, 60, Some(0));
         assert_eq!(table.tier_of(0), 0);
         assert_eq!(table.free_pages(0), 1);
