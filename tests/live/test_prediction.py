@@ -113,7 +113,7 @@ main()
     done = subprocess.run(
         command,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "engine" / "python"), str(ROOT)])},
         capture_output=True,
         text=True,
         timeout=250,
