@@ -86,6 +86,30 @@ def test_hosts_that_differ_are_refused_before_the_first_trial(
     assert rows(tmp_path) == []
 
 
+def test_a_host_with_another_program_gets_no_trial(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
+    _, beta = fleet.hosts
+    program = "/usr/local/lib/tiertune/tierload"
+    other = "#!/bin/sh\\necho older\\n"
+    script = f"mv {program} {program}.real && printf '{other}' > {program} && chmod 755 {program}"
+    beta.run("sh", "-c", script)
+    campaign = write_campaign(tmp_path, updates=2_000_000_000)
+    (tmp_path / "live.yaml").write_text(
+        (tmp_path / "live.yaml").read_text() + "  probe: {arguments: [--help], expect: '^Usage: tierload'}\n"
+    )
+    words = ["--hosts", str(inventory), "--results", "results"]
+    process = tiertune(fleet, tmp_path, "tune", str(campaign), *words)
+    wait_until(lambda: any("--updates" in one for one in running(fleet)), process, "a trial runs")
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    beta.run("sh", "-c", f"mv {program}.real {program}")
+    assert process.returncode == 130, output
+    said = " ".join(output.split())
+    assert "beta is set aside: tierload is not the program of the workload's file" in said
+    assert "`tierload --help` says 'older'" in said
+    assert "alpha is set aside" not in output
+    assert not any("--updates" in command for command in beta.commands())
+
+
 def test_a_campaign_that_is_stopped_leaves_nothing_running_and_goes_on(
     fleet: Fleet, inventory: Path, tmp_path: Path
 ) -> None:

@@ -22,6 +22,9 @@ pytestmark = pytest.mark.host
 # Debian's own, which is not where Python packages of the checkout are: scenarios need none.
 PYTHON = "/usr/bin/python3 -B -m"
 PLAN: dict[str, Any] = json.loads(policies.PLAN.read_text())
+# Capabilities by their numbers: DAC_OVERRIDE, KILL, SYS_PTRACE, SYS_ADMIN, SYS_NICE, PERFMON.
+KEPT = (1, 5, 19, 21, 23, 38)
+SETUID = 7
 # Those that a live host has to be able to run.
 POLICIES = ["alto+nbt", "colloid+hemem", "hemem", "memtis", "mru", "nbt", "pact", "tpp"]
 
@@ -166,6 +169,27 @@ def test_policies_move_a_known_hot_set_and_follow_it(policy: str, managed: machi
     # As much as was hot at first and then elsewhere was moved, whichever way.
     assert report["migrations"]["promoted_bytes"] >= policies.HOT_BYTES
     assert report["counts"]["samples"] + report["counts"]["hint_faults"] > 0
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_rights_that_are_not_needed_are_given_up(policy: str, managed: machine.Boot) -> None:
+    """By the daemon, for good, and by no means by the workload."""
+    rights = found(managed, scenario="policy", policy=policy)["rights"]
+    kept = sum(1 << number for number in KEPT)
+    assert {int(rights["tierd"][name], 16) for name in ("CapEff", "CapPrm")} == {kept}
+    assert rights["tierd"]["NoNewPrivs"] == "1"
+    assert int(rights["workload"]["CapEff"], 16) & (1 << SETUID), "it has what it was started with"
+    assert rights["workload"]["NoNewPrivs"] == "0"
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_daemon_may_open_more_files_and_the_workload_as_many_as_before(
+    policy: str, managed: machine.Boot
+) -> None:
+    result = found(managed, scenario="policy", policy=policy)
+    soft, hard = result["files_here"]
+    assert soft < hard, "otherwise there is nothing to be raised"
+    assert result["files"] == {"tierd": [hard, hard], "workload": [soft, hard]}
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -27,6 +27,8 @@ FILES = {
     "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
     "sys/devices/system/cpu/cpu2/cpufreq/scaling_governor": "performance\n",
     "sys/devices/system/cpu/cpu10/cpufreq/scaling_governor": "performance\n",
+    "sys/devices/system/cpu/cpu2/thermal_throttle/core_throttle_total_time_ms": "40\n",
+    "sys/devices/system/cpu/cpu10/thermal_throttle/core_throttle_total_time_ms": "2\n",
     "sys/devices/system/node/node0/meminfo": "Node 0 MemTotal: 1000 kB\nNode 0 MemFree: 900 kB\n",
     "sys/devices/system/node/node1/meminfo": "Node 1 MemTotal: 4000 kB\nNode 1 MemFree: 3900 kB\n",
 }
@@ -61,7 +63,12 @@ def test_what_is_there_is_read(tmp_path: Path) -> None:
         "swap used (kB)": 42,
         "load": 0.25,
     }
-    assert state.counters == {"compact_stall": 10, "pgdemote_kswapd": 5, "thp_collapse_alloc_failed": 0}
+    assert state.counters == {
+        "cores throttled (ms)": 42,
+        "compact_stall": 10,
+        "pgdemote_kswapd": 5,
+        "thp_collapse_alloc_failed": 0,
+    }
 
 
 def test_processors_that_differ_are_told_apart(tmp_path: Path) -> None:

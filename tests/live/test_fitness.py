@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tiertune.tuner.host.state import HostState
-from tiertune.tuner.live.fitness import Nodes, two_nodes, unfitness
+from tiertune.tuner.live.fitness import Nodes, throttling, two_nodes, unfitness
 
 GIB = 1 << 30
 KB = 1024
@@ -84,3 +84,20 @@ def test_nodes_without_processors_are_the_slow_tier(tmp_path: Path) -> None:
     assert two_nodes(tmp_path) == Nodes(0, 1), "the other socket, where there is nothing better"
     node(2, "")
     assert two_nodes(tmp_path) == Nodes(0, 2)
+
+
+@pytest.mark.parametrize(("name", "grown_ms"), [("cores", 5000), ("sockets", 5000), ("cores", 700)])
+def test_processors_that_ran_slower_for_a_hundredth_of_the_time_are_out_of_order(
+    name: str, grown_ms: int
+) -> None:
+    counted = {"cores throttled (ms)": 90, "sockets throttled (ms)": 80}
+    before = replace(FIT, counters=counted)
+    key = f"{name} throttled (ms)"
+    after = replace(FIT, counters={**counted, key: counted[key] + grown_ms})
+    found = throttling(before, after, wall_s=10.0, processors=8)
+    if grown_ms > 800:
+        assert found is not None
+        assert str(found).startswith("processors were throttled for 6 % of the time while the trial ran; see")
+    else:
+        assert found is None
+    assert throttling(FIT, FIT, 10.0, 8) is None, "a host that does not say"

@@ -114,6 +114,14 @@ def test_what_tierd_says_comes_with_the_measurement(tmp_path: Path) -> None:
     assert state_of_raw(measurement.raw, "a trial") == FIT
 
 
+def test_a_trial_in_which_processors_were_throttled_is_none(tmp_path: Path) -> None:
+    looks = iter([{"cores throttled (ms)": 0}, {"cores throttled (ms)": 10**9}])
+    backend = backend_in(tmp_path, workload(tmp_path), lambda: (replace(FIT, counters=next(looks)), 0.0))
+    measurement = attempt(backend, TRIAL)
+    assert measurement.status is Status.HOST_UNFIT
+    assert "this host was not in order: processors were throttled" in (measurement.error or "")
+
+
 def test_first_touch_runs_without_a_daemon(tmp_path: Path) -> None:
     measurement = backend_in(tmp_path, workload(tmp_path)).run(replace(TRIAL, system="notier", config={}))
     assert measurement.metrics == {"runtime_s": 1.005}

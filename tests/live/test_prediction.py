@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.small import WORKLOAD
+from tests.cli.small import WORKLOAD, tiertune
 from tests.configs.corpus import ROOT
 from tests.live.test_host_backend import TIERD
 from tests.tuner.toy import SCENARIO
@@ -113,7 +113,7 @@ main()
     done = subprocess.run(
         command,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "engine" / "python"), str(ROOT)])},
         capture_output=True,
         text=True,
         timeout=250,
@@ -125,6 +125,23 @@ main()
     assert -1.0 <= told[0]["low"] <= told[0]["rank"] <= told[0]["high"] <= 1.0
     assert "ranks agree with" in done.stdout
     assert "gains were foretold with a median error of" in done.stdout
+
+
+def test_a_host_that_is_not_in_order_is_told_before_the_simulation(tmp_path: Path) -> None:
+    """Which may take hours."""
+    host = "host:\n  command: [/bin/true]\n  footprint: 1GiB\n  metrics: {runtime_s: wall}\n"
+    (tmp_path / "small.yaml").write_text(WORKLOAD + host)
+    (tmp_path / "space.yaml").write_text(
+        "name: mine\ndescription: x\nsystem: hemem\nknobs:\n  read_hot_threshold: {min: 1, max: 30}\n"
+    )
+    (tmp_path / "mine.yaml").write_text(CAMPAIGN_TEXT)
+    results = tmp_path / "results"
+    done = tiertune(
+        "tune", tmp_path / "mine.yaml", "--here", "7,8", "--then-host", "12", "--results", results
+    )
+    assert done.exit_code == 3, done.output
+    assert "memory node 7 has no memory" in " ".join(done.output.split())
+    assert not list(results.glob("mine*/journal.sqlite")), "no trial was simulated"
 
 
 CAMPAIGN_TEXT = """\

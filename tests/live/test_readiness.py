@@ -47,7 +47,9 @@ def test_one_node_or_no_signal_is_bad() -> None:
     assert "daxctl" in found["memory nodes"].remedy
     assert found["others"].detail == "kdamond"
     assert found["counters"].state == "warning"
-    assert found["counters"].detail.startswith("software (the kernel shows no slices): Colloid, PACT")
+    assert found["counters"].detail.startswith(
+        "software (the kernel shows no slices): Colloid, Alto and PACT"
+    )
 
 
 def test_the_command_asks_the_daemon(tmp_path: Path) -> None:

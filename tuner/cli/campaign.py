@@ -268,6 +268,8 @@ def _tune(
             described = describe(campaign, plan, results)
             _print_json(described) if as_json else print_plan(described)
         return
+    if then_host is not None:
+        _look_ahead(*runs[1], results)
     for campaign, plan, places in runs:
         try:
             run_campaign(campaign, plan, results, extend, places)
@@ -281,6 +283,26 @@ def _tune(
         _conclude(campaign, plan, results, as_json)
     if then_host is not None:
         tell_prediction(runs[0][1].name, runs[1][1].name, results, quiet=as_json)
+
+
+def _look_ahead(campaign: Campaign, plan: CampaignPlan, places: Places, results: Path) -> None:
+    """Raises HostUnfit where live trials would find no host in order: before the simulated ones, which may
+    take hours. A live campaign that was begun had found one."""
+    from tiertune.tuner.cli.output import console
+    from tiertune.tuner.events import Note
+    from tiertune.tuner.loop import journal_path
+    from tiertune.tuner.progress import watching
+
+    if journal_path(results, plan.name).exists():
+        return
+    with watching(console(stderr=True), {}) as watcher:
+
+        def told(sentence: str) -> None:
+            watcher(Note(sentence))
+
+        with running(campaign, plan, results, places, watcher) as backend:
+            for scenario in {cell.scenario.key: cell.scenario for cell in plan.cells}.values():
+                backend.prepare(scenario, told)
 
 
 def run_campaign(

@@ -234,6 +234,8 @@ def _print_system(info: SystemInfo, values: dict[str, Any], every: bool) -> None
     out.print(f"source  {info.source}", markup=False)
     out.print(f"signal  {info.signal}", markup=False)
     out.print(f"pages   {', '.join(quantity(size, 'bytes') for size in info.page_bytes)}", markup=False)
+    if info.live_obstacle:
+        out.print(f"live    on no host: {info.live_obstacle}", markup=False)
     shown = [knob for knob in info.knobs if every or knob.tunable]
     if not info.knobs:
         out.print("\nIt has no knobs.")

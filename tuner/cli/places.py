@@ -94,6 +94,9 @@ def live_plan(campaign: Campaign, plan: CampaignPlan, places: Places) -> Campaig
             f"{places.live}: no workload of this campaign says how it runs on a host ({names} have no 'host'"
             f" part{_programs_words(campaign)}); simulated trials go to workers with --scheduler"
         )
+    for cell in plan.cells:
+        if cell.key in live:
+            _runs_live(cell.system, places)
     decisive = {**plan.document["campaign"], "live": live}
     for cell in plan.cells:
         if cell.system in places.by_kernel and cell.key in live:
@@ -113,6 +116,19 @@ def live_plan(campaign: Campaign, plan: CampaignPlan, places: Places) -> Campaig
         decisive["container"] = True
     document = {**plan.document, "campaign": decisive}
     return replace(plan, document=document)
+
+
+def _runs_live(system: str, places: Places) -> None:
+    """Raises InputError where no host can run the system."""
+    from tiertune import engine
+    from tiertune.files import InputError
+
+    reason = engine.system(system).live_obstacle
+    if reason is not None:
+        raise InputError(
+            f"{places.live}: {system} cannot run live: {reason}; leave it out, or have it simulated without"
+            f" {places.live}"
+        )
 
 
 def _programs_words(campaign: Campaign) -> str:

@@ -20,8 +20,10 @@ from tiertune.tuner.fleet.pool import Pool
 from tiertune.tuner.fleet.yardstick import YARDSTICK, Drift
 from tiertune.tuner.live.fitness import Nodes
 from tiertune.tuner.live.launch import launch, metrics_of, raw_of
+from tiertune.tuner.live.probing import LOCALE, MOST_S, stranger_in
 from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial
 from tiertune.workloads.definition import Workload
+from tiertune.workloads.live import HostPart
 
 
 class FleetBackend(Backend):
@@ -49,18 +51,24 @@ class FleetBackend(Backend):
         self._plays: set[Play] = set()
         self._mutex = threading.Lock()
         self._looked = False
+        self._probed: list[list[str]] = []
         # A block of a judgement waits for its own host, and must not keep others from theirs meanwhile.
         self.queue = 6 * len(hosts)
 
     def prepare(self, scenario: Scenario, notify: Notify) -> None:
         """Prepares the simulated twin, which checks that the scenario fits, and looks at the hosts once.
 
-        Raises HostUnfit where they differ.
+        A host whose program is not that of the workload is set aside. Raises HostUnfit where hosts differ, or
+        none is left.
         """
         self._inner.prepare(scenario, notify)
-        if self._is_live(scenario) and not self._looked:
+        part = self._workloads[scenario.key].on_host
+        if part is None:
+            return
+        if not self._looked:
             self._look(notify)
             self._looked = True
+        self._probe(part)
 
     def apply(self, trial: Trial) -> Config:
         """Checks the config here; on a host, tierd takes it from a file or refuses it."""
@@ -174,9 +182,7 @@ class FleetBackend(Backend):
                 self._lose(host, why)
             else:
                 self._traits[host.name] = traits(result["facts"], host.fast_node, host.slow_node)
-        if not self._traits:
-            reasons = "; ".join(f"{name}: {why}" for name, why in sorted(self._pool.aside.items()))
-            raise HostUnfit(f"no host can be used ({reasons})")
+        self._some_left()
         found = differences(self._traits)
         if found and not self._mixed:
             told = "\n".join(found)
@@ -186,6 +192,45 @@ class FleetBackend(Backend):
             )
         for sentence in found:
             notify(f"hosts differ in {sentence}")
+
+    def _probe(self, part: HostPart) -> None:
+        """Sets hosts aside whose program does not say what it should. Each program is asked once."""
+        if part.probe is None:
+            return
+        command = [part.command[0], *part.probe.arguments]
+        if command in self._probed:
+            return
+        names = [host.name for host in self._pool.in_use()]
+        variables = {
+            "trial_name": "probe",
+            # Not as the trials' environment, which is the inventory's.
+            "trial_command": ["env", *(f"{name}={value}" for name, value in LOCALE.items()), *command],
+            "trial_timeout_s": MOST_S,
+        }
+        played = self._play(Play("trial.yml", self._inventory, "tiertune_trial", ",".join(names), variables))
+        if played.cancelled:
+            raise BackendLost(STOPPED)
+        if not played.ended:
+            raise HostUnfit(f"the hosts cannot be asked: {played.message or 'Ansible did not say why'}")
+        for host in self._pool.in_use():
+            result = played.results.get(host.name)
+            why: str | None
+            if result is None:
+                why = played.unreachable.get(host.name) or played.failed.get(host.name) or "it did not answer"
+            else:
+                in_time = result["ended"] != "timeout"
+                text = result["output"] + result["errors"] if in_time else None
+                why = stranger_in(part.probe, command, text)
+            if why is not None:
+                self._lose(host, why)
+        self._some_left()
+        self._probed.append(command)
+
+    def _some_left(self) -> None:
+        """Raises HostUnfit where every host was set aside."""
+        if not self._pool.in_use():
+            reasons = "; ".join(f"{name}: {why}" for name, why in sorted(self._pool.aside.items()))
+            raise HostUnfit(f"no host can be used ({reasons})")
 
 
 @dataclass

@@ -199,7 +199,13 @@ QUANTITIES: tuple[Aspect, ...] = (
     Aspect("load", "proc/loadavg", "somebody else computes", "shifts", tolerance=1.0),
 )
 
+THROTTLED = ("cores throttled (ms)", "sockets throttled (ms)")
+"""Time for which processors ran slower than asked, for heat or power, summed up over all of them."""
+
 COUNTERS: tuple[Aspect, ...] = tuple(
+    Aspect(name, f"{_CPU}/cpu*/thermal_throttle/{file}_throttle_total_time_ms", "processors ran slower")
+    for name, file in zip(THROTTLED, ("core", "package"), strict=True)
+) + tuple(
     Aspect(name, "proc/vmstat", why, key=name)
     for name, why in (
         ("compact_stall", "allocations that waited for compaction"),

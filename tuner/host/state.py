@@ -63,7 +63,12 @@ def read_state(root: Path = Path("/")) -> HostState:
             number = re.match(r"-?[\d.]+", text)
             if number:
                 quantities[name] = float(number.group())
-    counters = {name: int(text) for aspect in COUNTERS for name, text in _values(root, aspect)}
+    counters = {}
+    for aspect in COUNTERS:
+        # Those of processors are added up: there may be hundreds, and which one it was says little.
+        found = [int(text) for _, text in _values(root, aspect)]
+        if found:
+            counters[aspect.name] = sum(found)
     host = _text(root / "proc/sys/kernel/hostname") or ""
     return HostState(_together(settings), quantities, counters, host)
 

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tiertune.tuner.host.aspects import THROTTLED
 from tiertune.tuner.host.state import HostState
 
 GIB = 1 << 30
 HUGE_BYTES = 2 << 20
 MOST_OTHER_LOAD = 0.1
 """Share of the processors that others may use while nothing of ours runs."""
+MOST_THROTTLED = 0.01
+"""Share of a trial in which processors may run slower than asked, on average over all of them."""
 HEADROOM = 1.05
 """Free memory over the footprint: page tables, the daemon, the program itself."""
 
@@ -29,7 +32,7 @@ class Nodes:
 class Unfitness:
     """What is not in order, in words, and a command or an instruction that mends it; `about` is one word."""
 
-    about: Literal["nodes", "memory", "swap", "THP", "load"]
+    about: Literal["nodes", "memory", "swap", "THP", "load", "clock"]
     problem: str
     remedy: str
 
@@ -54,6 +57,21 @@ def unfitness(
     # Of nodes that are wrong, their free memory says nothing more.
     memory = [] if tiers else _memory(state, nodes, footprint_bytes)
     return [*tiers, *memory, *_settings(state, page_bytes), *_others(state, busy_share)]
+
+
+def throttling(before: HostState, after: HostState, wall_s: float, processors: int) -> Unfitness | None:
+    """What is wrong where processors were throttled while a trial of `wall_s` ran, for more than a hundredth
+    of the time; None where they were not, or where the host does not say (AMD, most virtual machines)."""
+    grown = after.since(before)
+    share = max(grown.get(name, 0) / 1000 / (wall_s * processors) for name in THROTTLED)
+    if share <= MOST_THROTTLED:
+        return None
+    return Unfitness(
+        "clock",
+        f"processors were throttled for {share * 100:.0f} % of the time while the trial ran",
+        "see to cooling and power limits (turbostat), or fix a clock that they keep: cpupower frequency-set"
+        " --max, and echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo",
+    )
 
 
 def two_nodes(root: Path = Path("/")) -> Nodes | None:

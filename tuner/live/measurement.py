@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
+from tiertune.tuner.backend import HostUnfit
 from tiertune.tuner.host.state import HostState, told
 from tiertune.tuner.live import report
+from tiertune.tuner.live.fitness import throttling
 from tiertune.tuner.live.launch import MOST_RAW, REPORT, metrics_of
 from tiertune.tuner.live.scope import Ended
 from tiertune.tuner.trial import Measurement, Status, Trial
@@ -25,7 +28,7 @@ def measured(
 ) -> Measurement:
     """The measurement of a command that ended so; `host` before and after, `more` to be stored beside them.
 
-    Raises as `metrics_of` does where it is none.
+    Raises as `metrics_of` does where it is none, and HostUnfit where the host was not in order meanwhile.
     """
     said = {
         "returncode": ended.returncode,
@@ -42,9 +45,13 @@ def measured(
         "host_state": told(*host),
         **(more or {}),
     }
+    metrics = {**report.metrics(told_of), **metrics_of(trial, part, said)}
+    wrong = throttling(*host, ended.wall_s, os.cpu_count() or 1)
+    if wrong is not None:
+        raise HostUnfit(f"this host was not in order: {wrong}")
     return Measurement(
         Status.OK,
-        {**report.metrics(told_of), **metrics_of(trial, part, said)},
+        metrics,
         report.timeline(told_of, timeline_points) if timeline_points else {},
         wall_s=ended.wall_s,
         raw=json.dumps(document, sort_keys=True),

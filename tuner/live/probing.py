@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tiertune.tuner.backend import HostUnfit
-from tiertune.workloads.live import HostPart
+from tiertune.workloads.live import HostPart, Probe
 
 MOST_S = 20.0
 """A program that does not say what it is in this time is another one."""
 MOST_TOLD = 200
+LOCALE = {"LC_ALL": "C"}
+"""In which programs are asked: expressions are of what they say in it."""
 
 
 def check_program(part: HostPart, find: Callable[[str], str]) -> None:
@@ -22,22 +24,36 @@ def check_program(part: HostPart, find: Callable[[str], str]) -> None:
     if part.probe is None:
         return
     command = [program, *part.probe.arguments]
-    variables = {**os.environ, "LC_ALL": "C"}
     try:
         # Whatever the exit code: some programs know no option that ends well.
         done = subprocess.run(
-            command, capture_output=True, stdin=subprocess.DEVNULL, timeout=MOST_S, env=variables, check=False
+            command,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=MOST_S,
+            env={**os.environ, **LOCALE},
+            check=False,
         )
     except subprocess.TimeoutExpired:
-        said = f"nothing in {MOST_S:g} s"
+        text = None
     except OSError as error:
         raise HostUnfit(f"{program} cannot be run here: {error.strerror}") from error
     else:
         text = (done.stdout + done.stderr).decode("utf-8", "replace")
-        if re.search(part.probe.expect, text, re.MULTILINE):
-            return
+    stranger = stranger_in(part.probe, command, text)
+    if stranger is not None:
+        raise HostUnfit(stranger)
+
+
+def stranger_in(probe: Probe, command: Sequence[str], text: str | None) -> str | None:
+    """Why what `command` said (None: nothing in time) is not of the program that is meant, if it is not."""
+    if text is None:
+        said = f"nothing in {MOST_S:g} s"
+    elif re.search(probe.expect, text, re.MULTILINE):
+        return None
+    else:
         said = repr(text.strip()[:MOST_TOLD])
-    raise HostUnfit(
-        f"{program} is not the program of the workload's file: `{' '.join(command)}` says {said}, where"
-        f" '{part.probe.expect}' was expected; put the right one there, or name another folder of programs"
+    return (
+        f"{command[0]} is not the program of the workload's file: `{' '.join(command)}` says {said}, where"
+        f" '{probe.expect}' was expected; put the right one there, or name another folder of programs"
     )

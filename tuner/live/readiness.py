@@ -62,7 +62,7 @@ def of_probe(probe: Mapping[str, Any]) -> Iterator[Readiness]:
             yield Readiness(f"source {source['name']}", "warning", source["problem"], remedy)
     if probe["counters"] != "hardware":
         why = f" ({probe['counters_problem']})" if probe.get("counters_problem") else ""
-        detail = f"{probe['counters']}{why}: Colloid, PACT and Soar work on estimates, and reports say so"
+        detail = f"{probe['counters']}{why}: Colloid, Alto and PACT work on estimates, and reports say so"
         yield Readiness("counters", "warning", detail, REMEDIES["pebs"])
     for rival in probe["rivals"]:
         yield Readiness("others", "warning", rival, "end them, if they are yours, before a campaign")

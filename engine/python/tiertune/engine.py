@@ -82,6 +82,8 @@ class SystemInfo:
     page_bytes: tuple[int, ...]
     """Managed page sizes, the usual one first."""
     knobs: tuple[KnobInfo, ...]
+    live_obstacle: str | None = None
+    """Why it runs on no host, if it does not."""
 
     def knob(self, name: str) -> KnobInfo:
         """The knob called ``name``; ``KeyError`` when there is none."""
@@ -185,6 +187,7 @@ def _system(document: dict[str, Any]) -> SystemInfo:
         signal=document["signal"],
         page_bytes=tuple(document["page_bytes"]),
         knobs=tuple(_knob(knob) for knob in document["knobs"]),
+        live_obstacle=document.get("live_obstacle"),
     )
 
 

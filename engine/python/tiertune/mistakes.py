@@ -228,9 +228,19 @@ def _located(
             data = data[part]
         elif not last:
             continue
+        elif "anyOf" in here:
+            here = _member(here, str(part))
+            continue
         path.append(part)
         around, here = here, _resolved(_child(here, part), definitions)
     return tuple(path), around, here
+
+
+def _member(union: dict[str, Any], name: str) -> dict[str, Any]:
+    """The schema of the member that a validator calls `name`, such as `literal['a','b']`."""
+    words = name.startswith("literal[")
+    found = (one for one in union["anyOf"] if ("const" in one or "enum" in one) == words)
+    return next(found, union)
 
 
 def _has(data: Any, part: int | str) -> bool:

@@ -132,6 +132,12 @@ def differences(before: dict[str, str], after: dict[str, str]) -> dict[str, list
     }
 
 
+def status(pid: int) -> dict[str, str]:
+    """What the kernel says of a process, by name."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+
+
 def vmstat(*names: str) -> dict[str, int]:
     """Counters of the kernel."""
     pairs = (line.split() for line in Path("/proc/vmstat").read_text().splitlines())

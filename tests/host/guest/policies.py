@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import threading
 import time
@@ -75,6 +76,10 @@ def managed(binaries: str, policy: str, plan: dict[str, Any]) -> dict[str, Any]:
     watch = CapWatch(hotset)
     watch.start()
     told: dict[str, Any] = {"begins_in_fast": hotset.hot_in_fast()}
+    both = {"tierd": hotset.process.pid, "workload": hotset.state["pid"]}
+    told["rights"] = {name: inside.status(pid) for name, pid in both.items()}
+    told["files"] = {name: resource.prlimit(pid, resource.RLIMIT_NOFILE) for name, pid in both.items()}
+    told["files_here"] = resource.getrlimit(resource.RLIMIT_NOFILE)
     for name, hot in (("first", FIRST_HOT), ("second", SECOND_HOT)):
         hotset.tell(f"hot {hot}")
         begin = time.monotonic()

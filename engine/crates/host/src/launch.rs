@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
+use crate::descriptors;
 use crate::group::processes_file;
 use crate::numa;
 
@@ -43,9 +44,11 @@ impl Launch {
             Some(group) => Some(OpenOptions::new().write(true).open(processes_file(group))?),
             None => None,
         };
-        // SAFETY: three system calls, which is what may be done between fork and exec.
+        let descriptors_as_found = descriptors::as_found();
+        // SAFETY: a few system calls, which is what may be done between fork and exec.
         unsafe {
             command.pre_exec(move || {
+                descriptors_as_found()?;
                 // Memory that was taken before a process entered a group is not the group's.
                 if let Some(group) = &group
                     && libc::write(group.as_raw_fd(), b"0".as_ptr().cast(), 1) != 1

@@ -7,6 +7,7 @@
 
 mod area;
 mod damon;
+pub mod descriptors;
 pub mod follow;
 pub mod group;
 pub mod htmm;

@@ -178,6 +178,19 @@ impl Composed {
         self.build(&Config::new(), &topology)
     }
 
+    /// Why it runs on no host, if it does not.
+    #[must_use]
+    pub fn live_obstacle(&self) -> Option<&'static str> {
+        let policy = self.smallest().ok()?;
+        if policy.needs().truth {
+            return Some("it needs the truth about future accesses, which only the simulated machine has");
+        }
+        policy.rehearsal().map(|_| {
+            "it is planned by a rehearsal of the whole workload that has all memory fast and sees which place in the \
+             program allocates each object; from outside nobody sees such places, only mappings"
+        })
+    }
+
     /// Every knob with its value.
     ///
     /// # Errors
@@ -254,13 +267,14 @@ impl Tiering for Composed {
 
 impl Serialize for Composed {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Composed", 6)?;
+        let mut fields = serializer.serialize_struct("Composed", 7)?;
         fields.serialize_field("name", &self.name())?;
         fields.serialize_field("summary", &self.summary())?;
         fields.serialize_field("source", &self.source())?;
         fields.serialize_field("signal", &self.signal())?;
         fields.serialize_field("page_bytes", self.page_bytes())?;
         fields.serialize_field("knobs", &self.knobs())?;
+        fields.serialize_field("live_obstacle", &self.live_obstacle())?;
         fields.end()
     }
 }

@@ -9,7 +9,7 @@ use tiertune_policy::nearest::nearest;
 use tiertune_policy::registry::{self, Composed};
 use tiertune_policy::{Config, Value};
 
-use crate::{hold, limits};
+use crate::{hold, limits, selfbench};
 
 /// Where the lock, the journal of settings and the socket are.
 pub const STATE_FOLDER: &str = "/run/tiertune";
@@ -103,6 +103,8 @@ pub enum Asked {
     SelfBench {
         /// Samples of each measurement.
         samples: u64,
+        /// Which one; absent: all, each in a process of its own.
+        of: Option<selfbench::Of>,
     },
 }
 
@@ -322,6 +324,10 @@ pub fn command() -> Command {
                     option("samples", "COUNT", "samples of each measurement")
                         .value_parser(value_parser!(u64).range(1..=1_000_000_000))
                         .default_value("1000000"),
+                )
+                .arg(
+                    option("of", "SYSTEM:BYTES", "this measurement alone, such as hemem:4096")
+                        .value_parser(measurement),
                 ),
         )
 }
@@ -346,6 +352,14 @@ fn size(text: &str) -> Result<u64, String> {
     } else {
         Err("it is not between 1 byte and 1024 PiB".to_owned())
     }
+}
+
+/// A measurement of the daemon itself.
+fn measurement(text: &str) -> Result<selfbench::Of, String> {
+    let all = selfbench::all();
+    let name = |(system, page_bytes): &selfbench::Of| format!("{system}:{page_bytes}");
+    let found = all.iter().find(|of| name(of) == text).copied();
+    found.ok_or_else(|| format!("there are {}", all.iter().map(name).collect::<Vec<_>>().join(", ")))
 }
 
 /// The knobs of a file.
@@ -437,6 +451,9 @@ fn plan(matches: &ArgMatches, target: Target) -> Result<Plan, String> {
     let path = |name: &str| matches.get_one::<PathBuf>(name).cloned();
     let policy = text("policy");
     let system = registry::find(&policy).map_err(|error| format!("--policy: {error}"))?;
+    if let Some(reason) = system.live_obstacle() {
+        return Err(format!("--policy {policy} cannot run live: {reason}"));
+    }
     let config = match path("knobs") {
         Some(path) => system
             .resolve(&knobs(&path)?)
@@ -515,6 +532,7 @@ pub fn asked(matches: &ArgMatches) -> Result<Asked, String> {
         Some(("stats", matches)) => Ok(Asked::Stats { state: state(matches) }),
         Some(("selfbench", matches)) => Ok(Asked::SelfBench {
             samples: matches.get_one::<u64>("samples").copied().unwrap_or_default(),
+            of: matches.get_one::<selfbench::Of>("of").copied(),
         }),
         Some((_, matches)) => Ok(Asked::Probe {
             json: matches.get_flag("json"),
@@ -560,6 +578,14 @@ mod tests {
                 "did you mean 'hemem'",
             ),
             (format!("tierd run --policy tpp {run} 1MB -- x"), "'MB' is no unit"),
+            (
+                format!("tierd run --policy soar {run} 1MiB -- x"),
+                "soar cannot run live: it is planned by a rehearsal",
+            ),
+            (
+                format!("tierd run --policy oracle {run} 1MiB -- x"),
+                "oracle cannot run live: it needs the truth about future accesses",
+            ),
             (
                 format!("tierd run --policy tpp --page-bytes 8192 {run} 1MiB -- x"),
                 "manages pages of",

@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde::Serialize;
+use tiertune_host::descriptors;
 use tiertune_host::numa::{self, Node};
 use tiertune_host::perf::requests::MemoryCounters;
 use tiertune_host::source::SOURCES;
@@ -141,6 +142,7 @@ pub struct Probe {
 /// Tries everything out; changes nothing.
 #[must_use]
 pub fn probe() -> Probe {
+    descriptors::raise();
     let host = facts();
     let sources: Vec<SourceFacts> = SOURCES
         .iter()

@@ -66,7 +66,11 @@ fn main() -> ExitCode {
                 metrics::socket(&state).display()
             ))),
         },
-        Asked::SelfBench { samples } => document(&selfbench::measure(samples)),
+        Asked::SelfBench { samples, of: Some(of) } => document(&selfbench::measure(of, samples)),
+        Asked::SelfBench { samples, of: None } => match selfbench::each(samples) {
+            Ok(costs) => document(&costs),
+            Err(error) => failed(&Failure::Bug(error.to_string())),
+        },
     }
 }
 

@@ -1,5 +1,8 @@
 //! What the daemon itself costs: samples made up, the real translator, page table and policy, and no workload.
 
+use std::io;
+use std::process::{Command, Stdio};
+
 use serde::Serialize;
 use tiertune_host::owner::thread_cpu_ns;
 use tiertune_host::source::{Access, AccessKind, Signals};
@@ -8,8 +11,8 @@ use tiertune_policy::{Config, Context, CounterRng, Counters, Move, Order, TierCo
 use crate::signals::Translator;
 use crate::table::{Accessed, BLOCK_FRAMES, FRAME_BYTES, Piece, Table};
 
-/// Memory of the measurement.
-const MEMORY_BYTES: u64 = 4 << 30;
+/// Memory of the measurement, by page size. There are enough pages that what does not depend on them is nothing beside.
+const MEMORY_BYTES: [(u64, u64); 2] = [(4 << 10, 4 << 30), (2 << 20, 256 << 30)];
 const BATCH: usize = 4096;
 const SYSTEMS: [&str; 4] = ["hemem", "memtis", "pact", "flexmem"];
 
@@ -28,29 +31,61 @@ pub struct Cost {
     pub sampling_cpu_s_per_million: f64,
     /// In the policy, its wake-ups every 10 ms of 100 000 samples a second included, for a million.
     pub policy_cpu_s_per_million: f64,
-    /// Bytes of the daemon for each page, without the policy's.
+    /// Bytes of the daemon's own tables for each page, without the policy's.
     pub daemon_bytes_per_page: f64,
-    /// Bytes of the policy's saved state for each page.
-    pub policy_bytes_per_page: f64,
+    /// Bytes of memory that daemon and policy have come to use for each page.
+    pub resident_bytes_per_page: f64,
 }
 
-/// Measures some systems.
+/// Anonymous memory of this process.
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kib = kib.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.unwrap_or_default() << 10
+}
+
+/// A measurement: of which system, with pages of how many bytes.
+pub type Of = (&'static str, u64);
+
+/// All measurements.
 #[must_use]
-pub fn measure(samples: u64) -> Vec<Cost> {
-    let mut found = Vec::new();
-    for policy in SYSTEMS {
-        for page_bytes in [4 << 10, 2 << 20] {
-            let known = registry::find(policy).is_ok_and(|system| system.page_bytes().contains(&page_bytes));
-            if known {
-                found.extend(cost(policy, page_bytes, samples));
-            }
-        }
-    }
-    found
+pub fn all() -> Vec<Of> {
+    let sizes = |system| MEMORY_BYTES.iter().map(move |(page_bytes, _)| (system, *page_bytes));
+    let mut all: Vec<Of> = SYSTEMS.into_iter().flat_map(sizes).collect();
+    all.retain(|(system, page_bytes)| {
+        registry::find(system).is_ok_and(|system| system.page_bytes().contains(page_bytes))
+    });
+    all
 }
 
-fn cost(name: &'static str, page_bytes: u64, samples: u64) -> Option<Cost> {
-    let pages = (MEMORY_BYTES / page_bytes) as u32;
+/// Measures one. Memory is that of the process, so each takes one of its own.
+#[must_use]
+pub fn measure((name, page_bytes): Of, samples: u64) -> Option<Cost> {
+    let (_, memory_bytes) = *MEMORY_BYTES.iter().find(|(known, _)| *known == page_bytes)?;
+    cost(name, page_bytes, memory_bytes, samples)
+}
+
+/// Measures all of them, in processes of this program.
+///
+/// # Errors
+/// Where one cannot be started, or does not say what it measured.
+pub fn each(samples: u64) -> io::Result<Vec<serde_json::Value>> {
+    let this = std::env::current_exe()?;
+    let one = |(system, page_bytes): Of| {
+        let (samples, of) = (samples.to_string(), format!("{system}:{page_bytes}"));
+        let output = Command::new(&this)
+            .args(["selfbench", "--samples", &samples, "--of", &of])
+            .stderr(Stdio::inherit())
+            .output()?;
+        Ok(serde_json::from_slice(&output.stdout)?)
+    };
+    all().into_iter().map(one).collect()
+}
+
+fn cost(name: &'static str, page_bytes: u64, memory_bytes: u64, samples: u64) -> Option<Cost> {
+    let resident_before = resident_bytes();
+    let pages = (memory_bytes / page_bytes) as u32;
     let topology = Topology {
         page_bytes,
         pages,
@@ -73,7 +108,7 @@ fn cost(name: &'static str, page_bytes: u64, samples: u64) -> Option<Cost> {
         ..Signals::default()
     };
     let mut translator = Translator::new(&requests, &requests, policy.needs(), &signals, "", 1).ok()?;
-    let mut table = Table::new(page_bytes, pages, MEMORY_BYTES / 4, pages);
+    let mut table = Table::new(page_bytes, pages, memory_bytes / 4, pages);
     let mut accessed = Accessed::default();
     let mut world = World {
         counters: Counters {
@@ -85,10 +120,10 @@ fn cost(name: &'static str, page_bytes: u64, samples: u64) -> Option<Cost> {
         orders: Vec::new(),
         wake: Some(0),
     };
-    for chunk in 0..MEMORY_BYTES >> 21 {
+    for chunk in 0..memory_bytes >> 21 {
         let block = table.take(1, chunk)?;
         for frame in 0..BLOCK_FRAMES {
-            table.note(block, frame, Some(u8::from(chunk >= MEMORY_BYTES >> 23)));
+            table.note(block, frame, Some(u8::from(chunk >= memory_bytes >> 23)));
         }
         let piece = Piece {
             start: 0,
@@ -113,7 +148,7 @@ fn cost(name: &'static str, page_bytes: u64, samples: u64) -> Option<Cost> {
         let batch: Vec<Access> = (0..BATCH)
             .map(|nth| {
                 let part = if draw.next_f64() < 0.9 { 0.1 } else { 1.0 };
-                let frame = (draw.next_f64() * part * (MEMORY_BYTES / FRAME_BYTES) as f64) as u64;
+                let frame = (draw.next_f64() * part * (memory_bytes / FRAME_BYTES) as f64) as u64;
                 now += 10_000;
                 Access {
                     pid: 1,
@@ -153,6 +188,7 @@ fn cost(name: &'static str, page_bytes: u64, samples: u64) -> Option<Cost> {
         policy_ns += thread_cpu_ns() - between;
         given += BATCH as u64;
     }
+    let resident = resident_bytes().max(resident_before);
     let millions = given as f64 / 1e6;
     Some(Cost {
         policy: name,
@@ -163,7 +199,7 @@ fn cost(name: &'static str, page_bytes: u64, samples: u64) -> Option<Cost> {
         policy_cpu_s_per_million: policy_ns as f64 / 1e9 / millions,
         daemon_bytes_per_page: (table.own_bytes() + accessed.own_bytes() + translator.own_bytes()) as f64
             / f64::from(pages),
-        policy_bytes_per_page: policy.save().len() as f64 / f64::from(pages),
+        resident_bytes_per_page: (resident - resident_before) as f64 / f64::from(pages),
     })
 }
 

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use tiertune_host::descriptors;
 use tiertune_host::follow;
 use tiertune_host::launch::{self, KEPT, Launch};
 use tiertune_host::owner::{Owner, stop_on_signals, stopped, thread_cpu_ns};
@@ -137,18 +138,6 @@ fn tiers(plan: &Plan, host: &Facts) -> Result<Vec<TierFacts>, Failure> {
     Ok(tiers)
 }
 
-/// Why a policy that exists makes no sense on a live host.
-fn unfit(policy: &dyn Policy, plan: &Plan) -> Option<String> {
-    let refused = |reason: &str| Some(format!("{} cannot run live: {reason}", plan.policy));
-    if policy.needs().truth {
-        return refused("it needs the truth about future accesses, which only the simulated machine has");
-    }
-    if policy.rehearsal().is_some() {
-        return refused("it needs a rehearsal of the whole workload beforehand, which is not done live");
-    }
-    None
-}
-
 /// Counters of requests to memory, for policies that need some.
 struct Counting {
     /// Those of hardware, if they are read.
@@ -280,6 +269,7 @@ pub fn run(plan: &Plan, mut line: impl FnMut(&str)) -> Result<Report, Failure> {
         ));
     }
     let journal = SharedJournal::new(journal);
+    descriptors::raise();
     let millis = |place: usize| plan.intervals_ms[place] * 1_000_000;
     let options = Options {
         page_bytes: plan.page_bytes,
@@ -298,9 +288,6 @@ pub fn run(plan: &Plan, mut line: impl FnMut(&str)) -> Result<Report, Failure> {
         },
     };
     let (policy, usual) = build(plan, &options)?;
-    if let Some(reason) = unfit(policy.as_ref(), plan) {
-        return Err(Failure::Host(reason));
-    }
     let (requests, needs) = (policy.samplers(), policy.needs());
     let setup = Setup {
         fast_node: plan.nodes[0],

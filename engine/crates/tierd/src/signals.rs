@@ -327,7 +327,7 @@ impl Translator {
                     continue;
                 };
                 table.see(number, access.time_ns);
-                if let Some(page) = table.page_at(access.pid, frame) {
+                if let Some(page) = table.page_in(number, frame) {
                     known = true;
                     // A look finds a page used or not, however many of its parts were.
                     let again = previous == Some((page, access.kind)) && is_bit(access.kind);

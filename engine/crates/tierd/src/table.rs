@@ -4,7 +4,7 @@
 //! Address space is taken in blocks of 2 MiB: a block has 512 page numbers in a row where pages of 4 KiB are managed, so
 //! that a huge page's worth of them is aligned for policies as it is for the kernel, and one where pages of 2 MiB are.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use tiertune_policy::{AccessedBits, Extent, Page, PageMap, Tier};
 
@@ -114,7 +114,10 @@ pub struct Table {
     cap_bytes: u64,
     slow_pages: u32,
     blocks: Vec<Block>,
+    /// By process and address, in order.
     places: BTreeMap<(i32, u64), u32>,
+    /// The same for who looks for one: every sample does, and an ordered map waits for memory several times.
+    numbers: HashMap<(i32, u64), u32>,
     free: VecDeque<u32>,
     fast_frames: u64,
     counted_elsewhere: u64,
@@ -137,6 +140,7 @@ impl Table {
             slow_pages,
             blocks: Vec::new(),
             places: BTreeMap::new(),
+            numbers: HashMap::new(),
             free: VecDeque::new(),
             fast_frames: 0,
             counted_elsewhere: 0,
@@ -213,14 +217,16 @@ impl Table {
     #[must_use]
     pub fn own_bytes(&self) -> u64 {
         let pieces: usize = self.blocks.iter().map(|block| block.pieces.capacity()).sum();
-        let entries = self.places.len() * (size_of::<(i32, u64)>() + size_of::<u32>() + 8);
+        // Of the ordered map, and of the other one, a part of which is free.
+        let entry = size_of::<((i32, u64), u32)>();
+        let entries = self.places.len() * (entry + 4) + self.numbers.capacity() * entry;
         (self.blocks.capacity() * size_of::<Block>() + pieces * size_of::<Piece>() + entries) as u64
     }
 
     /// The number of the block at a place, if there is one.
     #[must_use]
     pub fn find(&self, pid: i32, chunk: u64) -> Option<u32> {
-        self.places.get(&(pid, chunk)).copied()
+        self.numbers.get(&(pid, chunk)).copied()
     }
 
     /// The blocks of a process, in order of address.
@@ -264,6 +270,7 @@ impl Table {
             number
         };
         self.places.insert((pid, chunk), number);
+        self.numbers.insert((pid, chunk), number);
         Some(number)
     }
 
@@ -272,6 +279,7 @@ impl Table {
         let block = &mut self.blocks[number as usize];
         debug_assert!(block.present.is_empty() && block.pieces.is_empty());
         self.places.remove(&(block.pid, block.chunk));
+        self.numbers.remove(&(block.pid, block.chunk));
         block.pid = 0;
         self.free.push_back(number);
     }
@@ -357,10 +365,9 @@ impl Table {
         })
     }
 
-    /// The page that policies know at an address, in units of 4 KiB.
+    /// The page of a block that policies know at an address, in units of 4 KiB.
     #[must_use]
-    pub fn page_at(&self, pid: i32, frame_number: u64) -> Option<Page> {
-        let number = self.find(pid, frame_number / BLOCK_FRAMES as u64)?;
+    pub fn page_in(&self, number: u32, frame_number: u64) -> Option<Page> {
         let frame = (frame_number % BLOCK_FRAMES as u64) as usize;
         let page = self.first_page(number) + (frame / self.page_frames()) as Page;
         self.exists(page).then_some(page)
@@ -476,7 +483,7 @@ mod tests {
         for frame in 0..100 {
             table.note(block, frame, Some(u8::from(frame >= 49)));
         }
-        assert_eq!((table.tier_of(0), table.page_at(7, 3 * 512 + 400)), (1, Some(0)));
+        assert_eq!((table.tier_of(0), table.page_in(block, 3 * 512 + 400)), (1, Some(0)));
         table.note(block, 60, Some(0));
         assert_eq!(table.tier_of(0), 0);
         assert_eq!(table.free_pages(0), 1);

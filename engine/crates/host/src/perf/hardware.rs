@@ -16,6 +16,7 @@ use super::event::{DEVICES, Device};
 use super::ibs;
 use super::record::{Sample, field};
 use super::stream::Stream;
+use crate::descriptors::remedy;
 use crate::source::{Access, AccessKind, Drained, Known, Setup, Signals, Source};
 use crate::{HostError, value_of};
 
@@ -85,6 +86,13 @@ struct Sampled {
     /// What its period is the period of.
     kinds: Vec<AccessKind>,
     processors: Vec<u32>,
+}
+
+impl Sampled {
+    /// Events that are opened for it.
+    fn opened(&self, scopes: usize) -> usize {
+        scopes * (1 + usize::from(self.leader.is_some()))
+    }
 }
 
 fn unfit(sentence: impl Into<String>) -> HostError {
@@ -199,7 +207,8 @@ fn probe(events: Result<Vec<Sampled>, HostError>) -> Result<(), HostError> {
     const LINE: usize = 64;
     let mut event = events?.swap_remove(0);
     event.event.period = 1000;
-    let mut stream = Stream::open(&event.event, event.leader.as_ref(), &[Scope::ThisThread]).map_err(refused)?;
+    let mut stream = Stream::open(&event.event, event.leader.as_ref(), &[Scope::ThisThread])
+        .map_err(|error| refused(&error, event.opened(1)))?;
     let memory = vec![1_u8; BYTES];
     let mut place = 0;
     for _ in 0..BYTES / LINE {
@@ -221,9 +230,11 @@ fn probe(events: Result<Vec<Sampled>, HostError>) -> Result<(), HostError> {
     )))
 }
 
-fn refused(error: std::io::Error) -> HostError {
+fn refused(error: &std::io::Error, needed: usize) -> HostError {
+    let rights = "run as root or with CAP_PERFMON, while nobody else samples loads";
     unfit(format!(
-        "the processor's samples cannot be opened ({error}); run as root or with CAP_PERFMON, while nobody else samples loads"
+        "the processor's samples cannot be opened ({error}); {}",
+        remedy(error, needed, rights)
     ))
 }
 
@@ -306,9 +317,11 @@ struct Hardware {
 impl Hardware {
     fn open(name: &'static str, events: Vec<Sampled>, setup: &Setup) -> Result<Self, HostError> {
         let mut streams = Vec::new();
+        let needed = events.iter().map(|event| event.opened(event.processors.len())).sum();
         for sampled in events {
             let scopes: Vec<Scope> = sampled.processors.iter().copied().map(Scope::Processor).collect();
-            let stream = Stream::open(&sampled.event, sampled.leader.as_ref(), &scopes).map_err(refused)?;
+            let stream = Stream::open(&sampled.event, sampled.leader.as_ref(), &scopes)
+                .map_err(|error| refused(&error, needed))?;
             streams.push((sampled, stream));
         }
         let nodes = Nodes::new(setup.fast_node, setup.slow_node);

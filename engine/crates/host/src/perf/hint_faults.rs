@@ -23,6 +23,7 @@ use super::event;
 use super::record::field;
 use super::stream::Stream;
 use crate::area::Area;
+use crate::descriptors::remedy;
 use crate::pagemap::{PRESENT, Pagemap};
 use crate::source::{Access, AccessKind, Drained, Known, Setup, Signals, Source};
 use crate::{HostError, PAGE_BYTES, monotonic_ns, value_of};
@@ -218,8 +219,9 @@ impl HintFaults {
             .map(Scope::Processor)
             .collect();
         let stream = Stream::open(&page_faults(), None, &scopes).map_err(|error| {
+            let remedy = remedy(&error, scopes.len(), "run as root or with CAP_PERFMON");
             unfit(format!(
-                "page faults of other processes cannot be seen ({error}); run as root or with CAP_PERFMON"
+                "page faults of other processes cannot be seen ({error}); {remedy}"
             ))
         })?;
         let mut journal = setup.journal.get();

@@ -19,6 +19,7 @@ use super::counted::{Group, More};
 use super::event::{Device, listed};
 use super::generation::{self, CYCLES, Destination, Generation, INSERTS, Link, OCCUPANCY, STALLS};
 use crate::HostError;
+use crate::descriptors::remedy;
 
 /// With fewer slices nothing is left of a turn.
 const LEAST_SLICES: usize = 4;
@@ -51,6 +52,15 @@ struct Layout {
     processors: Vec<u32>,
     /// Processors beside the fast tier.
     near: Vec<u32>,
+}
+
+impl Layout {
+    /// How many are opened.
+    fn events(&self) -> usize {
+        let of_slices = self.slices.iter().map(|slice| slice.events.len()).sum::<usize>();
+        let of_a_processor = self.cores.iter().map(Vec::len).sum::<usize>();
+        of_slices + of_a_processor * self.processors.len()
+    }
 }
 
 /// Requests to a tier since the last reading.
@@ -348,14 +358,19 @@ impl MemoryCounters {
     /// Where the processor has none, the kernel does not show them, they may not be read, or do not count what is read.
     pub fn open(nodes: [u32; 2]) -> Result<Self, HostError> {
         let layout = layout(Path::new("/"), nodes)?;
-        let mut counters = Self::opened(&layout).map_err(|error| {
-            unfit(format!(
-                "the counters of requests to memory cannot be opened: {error}; it takes root, CAP_PERFMON or \
-                 kernel.perf_event_paranoid of 0"
-            ))
-        })?;
+        let mut counters = Self::of(&layout)?;
         counters.try_out(nodes, &layout.near)?;
         Ok(counters)
+    }
+
+    fn of(layout: &Layout) -> Result<Self, HostError> {
+        Self::opened(layout).map_err(|error| {
+            let rights = "it takes root, CAP_PERFMON or kernel.perf_event_paranoid of 0";
+            let remedy = remedy(&error, layout.events(), rights);
+            unfit(format!(
+                "the counters of requests to memory cannot be opened: {error}; {remedy}"
+            ))
+        })
     }
 
     fn opened(layout: &Layout) -> io::Result<Self> {

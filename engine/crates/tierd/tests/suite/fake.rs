@@ -510,9 +510,6 @@ pub fn driver(name: &str, config: &Config, world: &Fake, options: Options, signa
 /// Systems that can run live.
 pub fn live_systems() -> Vec<&'static str> {
     registry::names()
-        .filter(|name| {
-            let policy = registry::find(name).expect("listed").smallest().expect("defaults");
-            !policy.needs().truth && policy.rehearsal().is_none()
-        })
+        .filter(|name| registry::find(name).expect("listed").live_obstacle().is_none())
         .collect()
 }

@@ -1,6 +1,7 @@
 //! The driver on an operating system in memory.
 
 mod fake;
+mod meanwhile;
 mod measured;
 mod placement;
 mod scripts;

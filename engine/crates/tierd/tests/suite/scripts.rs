@@ -3,12 +3,10 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Cases, TestRunner};
 
-use crate::fake::{BITS, Deed, EVERYTHING, Fake, MS, NODES, driver, knobs, live_systems, options};
+use crate::fake::{BITS, EVERYTHING, Fake, MS, NODES, driver, knobs, live_systems, options};
 
 /// Stories for each system and page size.
 const CASES_EACH: u32 = 3;
-/// Of those in which processes do not wait for the daemon.
-const MEANWHILE_EACH: u32 = 2;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -126,7 +124,8 @@ fn act(step: &Step, fake: &Fake) {
     }
 }
 
-fn systems() -> Vec<(&'static str, u64)> {
+/// Every policy that runs live, with each of its page sizes.
+pub fn systems() -> Vec<(&'static str, u64)> {
     live_systems()
         .into_iter()
         .flat_map(|name| [(name, 4u64 << 10), (name, 2 << 20)])
@@ -164,159 +163,6 @@ fn the_cap_holds_at_every_moment() {
             Ok(())
         })
         .unwrap_or_else(|problem| panic!("{problem}"));
-}
-
-/// Deeds as a test draws them: calls of the kernel before each, which process, and what it does where.
-type Drawn = Vec<(u32, usize, u8, u64, u64)>;
-
-/// Processes fork, write and exit between any two calls of the kernel; what they write lies in the slow tier.
-#[test]
-fn the_cap_holds_whatever_happens_meanwhile() {
-    let systems: Vec<_> = systems()
-        .into_iter()
-        .filter(|(_, page_bytes)| *page_bytes == 4096)
-        .collect();
-    let mut runner = TestRunner::new(Cases {
-        failure_persistence: None,
-        ..Cases::with_cases(MEANWHILE_EACH * systems.len() as u32)
-    });
-    let deed = (0..12_u32, 0..3_usize, 0..8_u8, 0..1500_u64, 1..900_u64);
-    let story = (
-        0..systems.len(),
-        prop::collection::vec(deed, 4..20),
-        prop::collection::vec((0..1500_u64, 100..900_u64), 2..5),
-        200..1200_u64,
-        1..6_u64,
-    );
-    runner
-        .run(&story, |(system, deeds, hot, cap, full)| {
-            meanwhile(systems[system].0, &deeds, &hot, cap, full)
-        })
-        .unwrap_or_else(|problem| panic!("{problem}"));
-}
-
-/// A process ends after the daemon was told of its pages and before it is told where they are; one child frees a page
-/// that the other keeps.
-#[test]
-fn what_an_ended_process_had_may_be_kept_by_its_children() {
-    let (fork, exit, unmap) = (0, 3, 4);
-    let deeds = [
-        (3, 0, fork, 0, 1),
-        (1, 1, exit, 0, 1),
-        (1, 0, exit, 0, 1),
-        (2, 0, exit, 0, 1),
-        (3, 0, fork, 0, 1),
-        (7, 0, fork, 0, 1),
-        (1, 0, exit, 0, 1),
-        (0, 2, unmap, 0, 1),
-    ];
-    // As many for what is hot later, of which none comes about.
-    let deeds = [&deeds[..], &[(0, 0, fork, 0, 1); 7]].concat();
-    meanwhile("hemem", &deeds, &[(1, 100), (0, 100)], 200, 1).unwrap_or_else(|problem| panic!("{problem}"));
-}
-
-/// A child is found and its pages are freed before they could be placed.
-#[test]
-fn new_pages_that_are_gone_before_they_are_placed_are_told_as_gone() {
-    let (fork, exit, unmap) = (0, 3, 4);
-    let deeds = [
-        (0, 0, fork, 0, 1),
-        (0, 0, fork, 0, 1),
-        (0, 0, fork, 0, 1),
-        (0, 1, exit, 0, 1),
-        (0, 0, fork, 0, 1),
-        (0, 2, exit, 0, 1),
-        (3, 0, unmap, 704, 629),
-        (8, 0, unmap, 700, 836),
-        (0, 0, unmap, 0, 1),
-        (0, 0, unmap, 0, 1),
-        (0, 0, unmap, 0, 1),
-        (0, 0, unmap, 0, 1),
-        (0, 0, fork, 0, 1),
-        (0, 0, fork, 0, 1),
-        (0, 0, fork, 0, 1),
-        (0, 0, fork, 0, 1),
-    ];
-    meanwhile("colloid+tpp", &deeds.to_vec(), &[(0, 233), (0, 100), (0, 100)], 690, 3)
-        .unwrap_or_else(|problem| panic!("{problem}"));
-}
-
-/// A page is copied on a write between the questions who has it and where it is.
-#[test]
-fn copies_that_are_made_while_pages_go_down_leave_the_others_where_they_are() {
-    let (fork, exit, write_hot, write) = (0, 3, 5, 6);
-    let deeds = [
-        (0, 0, fork, 0, 1),
-        (0, 0, write_hot, 0, 1),
-        (0, 0, write, 1197, 689),
-        (9, 2, exit, 0, 1),
-        (3, 0, write, 0, 1),
-        (9, 0, write_hot, 0, 1),
-    ];
-    for turn in 0..12 {
-        let mut deeds = deeds.to_vec();
-        // Between any two questions, whichever order they come in.
-        deeds[5].0 = turn;
-        meanwhile("mru", &deeds, &[(643, 146), (0, 161)], 200, 2).unwrap_or_else(|problem| panic!("{turn}: {problem}"));
-    }
-}
-
-/// `full` is the number of looks of which one is at everything.
-fn meanwhile(name: &str, deeds: &Drawn, hot: &[(u64, u64)], cap: u64, full: u64) -> Result<(), TestCaseError> {
-    let fake = Fake::default();
-    let pid = fake.world().spawn();
-    let start = fake.world().map(pid, 2048, 0);
-    fake.world().touch(pid, start..start + 2048);
-    let mut set = options(4096, cap, 1 << 20);
-    set.resync_ns = set.refresh_ns * full;
-    let mut driver = driver(name, &knobs(name), &fake, set, BITS);
-    let mut left = deeds.iter();
-    for (from, pages) in hot {
-        let is_hot = start + from..start + from + pages;
-        let mut pass = |ms: u64| -> Result<bool, TestCaseError> {
-            let until = fake.world().now_ns + ms * MS;
-            while fake.world().now_ns < until {
-                fake.world().touch(pid, is_hot.clone());
-                if !driver.turn().expect("no source fails") {
-                    return Ok(false);
-                }
-                let fast = fake.world().fast_bytes();
-                if std::env::var_os("ZZ").is_some() {
-                    let w = fake.world();
-                    eprintln!(
-                        "{} turn: table {} world {} tasks {:?}",
-                        w.now_ns / 1000,
-                        driver.table().fast_bytes() / 4096,
-                        fast / 4096,
-                        w.tasks.keys().collect::<Vec<_>>()
-                    );
-                }
-                prop_assert!(fast <= cap * 4096, "{}: {} bytes of {}", name, fast, cap * 4096);
-            }
-            Ok(true)
-        };
-        // What is hot comes into the fast tier; then something happens to it, and something else is hot.
-        if !pass(200)? {
-            return Ok(());
-        }
-        for (calls, nth, kind, from, pages) in left.by_ref().take(deeds.len().div_ceil(hot.len())) {
-            let range = start + from..start + from + pages;
-            let deed = match kind {
-                0..=2 => Deed::Fork(is_hot.clone()),
-                3 => Deed::Exit,
-                4 => Deed::Unmap(range),
-                5 => Deed::Write(is_hot.clone()),
-                _ => Deed::Write(range),
-            };
-            // Numbers are given in order, so those of children are known before they are there.
-            let whose = if *kind < 3 { pid } else { pid + *nth as i32 };
-            fake.world().meanwhile.push_back((*calls, whose, deed));
-        }
-        if !pass(100)? {
-            return Ok(());
-        }
-    }
-    Ok(())
 }
 
 #[test]

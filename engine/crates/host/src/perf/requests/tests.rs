@@ -1,9 +1,14 @@
 //! Layouts of hosts made of files, and counts of requests that are made up one by one.
 
 use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 
 use super::*;
+use crate::descriptors;
+use crate::launch::Launch;
+use crate::perf::counted::may_count;
 
 struct Host(PathBuf);
 
@@ -217,4 +222,84 @@ fn parallelism_of_one_slice_is_undone() {
         assert!((found / in_flight - 1.0).abs() < 1e-6, "{found} for {in_flight}");
     }
     assert_eq!(parallelism(0.9, 28.0), 1.0);
+}
+
+const LIMITED: &str = "TIERTUNE_LIMITED";
+const SLICES: usize = 40;
+
+/// As many events as a socket of many slices has, but of the kernel's own, which every host has.
+fn of_the_kernel() -> Layout {
+    let clock = || Attributes::counting(1, [0; 3], false);
+    let slice = |number| Slice {
+        tier: number % 2,
+        turn: Turn::InFlight,
+        processor: 0,
+        events: [clock(), clock(), clock()],
+    };
+    Layout {
+        slices: (0..SLICES).map(slice).collect(),
+        slices_a_socket: SLICES,
+        cores: [vec![clock(); 2], vec![clock(); 3]],
+        processors: vec![0],
+        near: vec![0],
+    }
+}
+
+/// Not a test of its own: what a process with few open files finds. One is opened with them, and with more if it may.
+#[test]
+fn limited() {
+    if std::env::var(LIMITED).is_err() {
+        return;
+    }
+    let opened = || MemoryCounters::of(&of_the_kernel()).map_or_else(|error| error.to_string(), |_| "all".to_owned());
+    println!("before: {}", opened());
+    descriptors::raise();
+    println!("raised: {}", opened());
+    let shell = Launch {
+        command: ["sh", "-c", "echo \"program: $(ulimit -Sn)\""].map(Into::into).into(),
+        node: None,
+        hint_faults: false,
+        huge_pages: true,
+        group: None,
+    };
+    shell.start().expect("a shell").wait().expect("it ends");
+}
+
+#[test]
+fn large_hosts_need_more_files_than_a_process_usually_may_open() {
+    if !may_count(Scope::Processor(0)) {
+        return;
+    }
+    let found = |soft: u64, hard: u64| {
+        let mut command = Command::new(std::env::current_exe().expect("a path"));
+        command.args(["--exact", "perf::requests::tests::limited", "--nocapture"]);
+        command.env(LIMITED, "1");
+        let limit = libc::rlimit {
+            rlim_cur: soft,
+            rlim_max: hard,
+        };
+        // SAFETY: one system call.
+        unsafe {
+            command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            });
+        }
+        let output = command.output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = |name: &str| {
+            let line = text.lines().find_map(|line| line.split_once(name));
+            line.map_or_else(|| panic!("no {name} in {text}"), |(_, rest)| rest.trim().to_owned())
+        };
+        ["before:", "raised:", "program:"].map(line)
+    };
+    let needed = 3 * SLICES + 5;
+    let few =
+        |most: u64| format!("it takes {needed} open files, and this process may have {most}: raise the hard limit");
+    let [before, raised, program] = found(64, 1024);
+    assert!(before.contains(&few(64)), "{before}");
+    assert_eq!((raised.as_str(), program.as_str()), ("all", "64"));
+    let [_, raised, program] = found(64, 100);
+    assert!(raised.contains(&few(100)) && !raised.contains("root"), "{raised}");
+    assert_eq!(program, "64");
 }
