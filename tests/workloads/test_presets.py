@@ -11,6 +11,7 @@ import yaml
 
 from tests.cli.small import tiertune
 from tests.source_tree import ROOT
+from tiertune import files
 from tiertune.files import InputError, names
 from tiertune.machines.definition import load_machine
 from tiertune.memory_limit import free_bytes
@@ -115,7 +116,14 @@ def test_names_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert lasting("gups@ci") == "gups@ci"
     assert lasting("at@home/mine.yaml@big") == f"{tmp_path}/at@home/mine.yaml@big"
     assert lasting("at@home/mine.yaml") == f"{tmp_path}/at@home/mine.yaml"
+    assert lasting("at@home/odd@big") == f"{tmp_path}/at@home/odd@big"
     assert load_workload("at@home/odd@big").name == "mine"
+    (tmp_path / "rack.yaml").write_text("")
+    assert files.lasting("machines", "skx-numa") == "skx-numa"
+    for base in (None, tmp_path / "at@home"):
+        assert files.lasting("machines", "rack.yaml", base) == f"{tmp_path}/rack.yaml"
+    with pytest.raises(InputError, match="did you mean 'skx-numa'"):
+        files.lasting("machines", "skx-nuna")
 
 
 @pytest.mark.parametrize(
