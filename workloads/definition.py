@@ -34,7 +34,7 @@ from tiertune.workloads.kernels import (
     takes_threads,
 )
 from tiertune.workloads.live import HostPart, UpstreamPart
-from tiertune.workloads.native import native_part
+from tiertune.workloads.native import native_part, shorter
 from tiertune.workloads.preset import Preset, PresetName, located
 from tiertune.workloads.streams import Streams
 
@@ -310,6 +310,13 @@ class Workload(Strict):
         default=None, description="how the workload runs on a real host; absent: tierload runs its kernel"
     )
 
+    # Left out of documents, as streams are what results are of: a host runs something like them.
+    native: Record | None = Field(
+        default=None,
+        exclude=True,
+        description="for streams: kernel that tierload runs on a host, as under sim.record; absent: none",
+    )
+
     # Left out of documents: a campaign that takes it has it as the host part.
     upstream: UpstreamPart | None = Field(
         default=None, exclude=True, description="the original program; absent: none that is run"
@@ -330,6 +337,11 @@ class Workload(Strict):
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Streams say themselves how many threads run; each thread of gups has a hot element."""
         streams, record = self.sim.streams, self.sim.record
+        if self.native is not None and record is not None:
+            text = f"cannot stand beside a kernel that is recorded, {record.kernel}, which hosts run"
+            yield ("native",), f"{text}; leave it out"
+        if self.native is not None and self.host is not None:
+            yield ("native",), "cannot stand beside 'host', which says what is run; keep one of the two"
         if self.upstream is not None:
             told = {*self.upstream.metrics, *(self.upstream.readings or {})}
             if self.metric.name not in told:
@@ -364,13 +376,17 @@ class Workload(Strict):
             raise InputError(f"workload {self.name} has no preset '{name}'; {hint}")
         document = self._sized(name, chosen)
         if not chosen.resizes:
-            return self.model_copy(update={**document, "sim": self.sim, "presets": {}})
+            same: dict[str, Any] = {"sim": self.sim, "native": self.native, "presets": {}}
+            return self.model_copy(update={**document, **same})
         # Neither a command that is written out nor the original program's is one of this size.
         return Workload.model_validate(document)
 
     def _sized(self, name: str, chosen: Preset) -> dict[str, Any]:
         """What a file would hold of the workload at the size of a preset."""
         sim: dict[str, Any] | Sim = self.sim
+        native = self.native
+        if native is not None and chosen.share is not None:
+            native = shorter(native, chosen.share)
         if self.sim.streams is not None:
             streams = self.sim.streams if chosen.share is None else self.sim.streams.shortened(chosen.share)
             sim = self.sim.model_copy(update={"streams": streams})
@@ -388,6 +404,7 @@ class Workload(Strict):
             "metric": self.metric,
             "threads": chosen.threads or self.threads,
             "sim": sim,
+            "native": None if native is None else native.model_dump(mode="json", exclude_none=True),
         }
 
     def with_programs(self, folder: str | None) -> Workload:
@@ -399,13 +416,14 @@ class Workload(Strict):
     @property
     def on_host(self) -> HostPart | None:
         """What a host runs: the `host` part or, where the file has none, our own program for the kernel that
-        is recorded. None: nothing, as streams and measured profiles are no programs."""
-        if self.host is not None or self.sim.record is None:
+        is recorded or stands beside the streams. None: nothing, as a measured profile is no program."""
+        kernel = self.sim.record or self.native
+        if self.host is not None or kernel is None:
             return self.host
         carry = self.sim.carry
         sizes = {name: size for name in carry.sizes() if (size := carry.size(name)) is not None}
-        record = self.sim.record.model_dump(mode="json", exclude_none=True)
-        return native_part(record, sizes, self.footprint_bytes)
+        record = kernel.model_dump(mode="json", exclude_none=True)
+        return native_part(record, sizes, self.footprint_bytes, carry.runs)
 
     @property
     def footprint_bytes(self) -> int:

@@ -18,6 +18,7 @@ from tiertune.memory_limit import free_bytes
 from tiertune.tuner.campaign import load_campaign
 from tiertune.tuner.trial import called
 from tiertune.workloads.definition import load_workload
+from tiertune.workloads.kernels import kernel
 from tiertune.workloads.preset import lasting
 from tiertune.workloads.profile import recording_bytes
 
@@ -166,7 +167,16 @@ def test_show_lists_presets_with_their_footprint() -> None:
     assert sizes == {name: load_workload(f"btree@{name}").footprint_bytes for name in sizes}
     assert list(sizes) == ["smoke", "ci", "paper"]
     assert document["presets"][2]["rss_bytes"] == 12421 << 20
+    roles = {one["name"]: one["role"] for one in document["metrics"]}
+    assert roles["runtime_s"] == "objective"
+    assert [name for name, role in roles.items() if role == "objective"] == [document["metric"]["name"]]
+    assert (roles["throughput_mops"], roles["promotions"], roles["matches"]) == (
+        "secondary",
+        "covariate",
+        "covariate",
+    )
     plain = tiertune("show", "btree").stdout
+    assert "on hosts   matches (covariate): lookups that found their key" in plain
     assert "btree@smoke" in plain
     assert "tierload mitosis btree --keys=400000 --lookups=1000000 --seed=1 --carry=keys=64000000" in plain
     assert document["original"][0] == "btree/bench_btree_mt"
@@ -181,3 +191,40 @@ def test_show_lists_presets_with_their_footprint() -> None:
         assert said in refused.stderr
     refused = tiertune("show", "btree", "--native")
     assert refused.stderr == "tiertune: --native: is of systems, and btree is a workload\n"
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in WITH_PRESETS if load_workload(name).sim.streams is not None]
+)
+def test_streams_have_a_kernel_that_hosts_run(name: str) -> None:
+    """What they stand for, at the size of the streams, and as much shorter as a preset is."""
+    whole, smoke = (load_workload(word) for word in (name, f"{name}@smoke"))
+    parts = [workload.on_host for workload in (whole, smoke, load_workload(f"{name}@paper"))]
+    words = [part.words(whole.threads, 1) for part in parts if part is not None]
+    assert len(words) == 3
+    assert words[2] == words[0]
+    (work,) = (parameter.name for parameter in kernel(words[0][2]).parameters if parameter.work)
+    of = [
+        int(next(word for word in line if word.startswith(f"--{work}=")).partition("=")[2]) for line in words
+    ]
+    assert of[1] == round(of[0] * 0.01)
+    different = [one for one, other in zip(words[0], words[1], strict=True) if one != other]
+    assert different == [f"--{work}={of[0]}"]
+    assert parts[0] is not None
+    assert parts[0].footprint == whole.footprint_bytes
+    # Nothing of it is stored with results, which are of the streams.
+    assert "native" not in whole.model_dump(mode="json")
+
+
+def test_hosts_repeat_what_the_simulation_repeats() -> None:
+    for name, runs in (("bfs-twitter", 16), ("btree@ci", 3), ("cachelib@ci", 6), ("gups", None)):
+        part = load_workload(name).on_host
+        assert part is not None
+        assert [word for word in part.command if word.startswith("--runs")] == (
+            [] if runs is None else [f"--runs={runs}"]
+        )
+    # A kernel that comes to an end has nothing to go on with.
+    assert load_workload("cc-kron").sim.carry.runs > 1
+    components = load_workload("cc-kron").on_host
+    assert components is not None
+    assert not any(word.startswith("--runs") for word in components.command)

@@ -11,7 +11,8 @@ from tiertune.tuner.live import report
 from tiertune.tuner.live.launch import MOST_RAW, REPORT, metrics_of
 from tiertune.tuner.live.scope import Ended
 from tiertune.tuner.trial import Measurement, Status, Trial
-from tiertune.workloads.live import HostPart
+from tiertune.workloads.live import HostPart, events_of
+from tiertune.workloads.phases import phases_of
 
 
 def measured(
@@ -36,6 +37,7 @@ def measured(
         "fetched": fetched,
     }
     told_of = report.parsed(fetched.get(REPORT, ""))
+    trials = phases_of(events_of(ended.output)) if part.metrics == "tierload" else []
     document = {
         "output": ended.output[-MOST_RAW:],
         "report": report.kept(told_of),
@@ -44,7 +46,7 @@ def measured(
     }
     return Measurement(
         Status.OK,
-        {**report.metrics(told_of), **metrics_of(trial, part, said)},
+        {**report.metrics(told_of), **metrics_of(trial, part, said), **report.of_phases(told_of, trials)},
         report.timeline(told_of, timeline_points) if timeline_points else {},
         wall_s=ended.wall_s,
         raw=json.dumps(document, sort_keys=True),
