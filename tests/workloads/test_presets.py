@@ -53,6 +53,15 @@ def test_every_preset_is_planned(name: str) -> None:
             assert chosen.footprint_bytes == pytest.approx(given.rss, rel=0.16)
 
 
+@pytest.mark.parametrize("name", WITH_PRESETS)
+def test_there_is_a_preset_of_the_papers_or_the_reason_why_not(name: str) -> None:
+    paper = load_workload(name).presets.get("paper")
+    text = (ROOT / "workloads" / f"{name}.yaml").read_text()
+    assert (paper is None) == ("# No preset paper: " in text)
+    if paper is not None:
+        assert paper.source
+
+
 @pytest.mark.parametrize("name", OWN_FILE)
 def test_a_file_of_its_own_is_the_ci_preset(name: str) -> None:
     preset = load_workload(f"{name.removesuffix('-ci')}@ci")
