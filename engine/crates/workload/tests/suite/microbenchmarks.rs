@@ -67,16 +67,14 @@ fn every_order_of_touching_gives_the_right_walk() {
 
 #[test]
 fn the_first_phase_has_the_share_of_the_updates_that_is_asked_for() {
-    let asked = |share: f64, phases: u64| json!({"table_bytes": 1 << 20, "hot_bytes": 1 << 18, "updates": 10_000, "phases": phases, "first_share": share});
+    let asked = |share: f64, phases: u64| {
+        json!({"table_bytes": 1 << 20, "hot_bytes": 1 << 18, "updates": 10_000, "phases": phases,
+            "first_share": share})
+    };
     assert_eq!(native("gups_objects", asked(0.1, 2)), [1_000, 9_000]);
     assert_eq!(native("gups_objects", asked(0.25, 4)), [2_500; 4]);
     assert_eq!(native("gups_objects", asked(0.0, 4)), [2_500; 4]);
     let kernel = find("gups_objects").unwrap();
     let values = Values::read(kernel.parameters, asked(0.5, 1).as_object().unwrap()).unwrap();
-    assert!(
-        (kernel.check)(&values)
-            .unwrap_err()
-            .to_string()
-            .contains("there is one phase")
-    );
+    assert!((kernel.check)(&values).unwrap_err().text.contains("there is one phase"));
 }
