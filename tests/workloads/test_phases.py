@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.live.test_launch import END, PART, TRIAL, said
 from tiertune import engine
 from tiertune.tuner.live.launch import metrics_of
+from tiertune.tuner.report.cell import metric_changes
 from tiertune.workloads import metrics
 from tiertune.workloads.live import NoMetrics, events_of
 from tiertune.workloads.phases import PhaseRun, bytes_moved, figures, phases_of
@@ -102,6 +104,15 @@ def test_metrics_of_hosts_come_after_those_of_the_engine() -> None:
         {"runtime_s", "phase.read_s", "phase.build_s", "matches", "promoted_bytes", "mine"}
     )
     assert [one.name for one in found] == ["promoted_bytes", "matches", "phase.build_s", "phase.read_s"]
+
+
+def test_a_report_has_phases_of_default_and_tuned_side_by_side() -> None:
+    def row(seconds: float) -> Any:
+        return SimpleNamespace(metrics={"phase.read_s": seconds, "runtime_s": seconds + 1, "mine": 1.0})
+
+    judged: Any = SimpleNamespace(default_rows=[row(4), row(5), row(9)], winner_rows=[row(2)])
+    told = [(one.metric.name, one.metric.unit, one.default, one.tuned) for one in metric_changes(judged)]
+    assert told == [("runtime_s", "s", 6.0, 3.0), ("phase.read_s", "s", 5.0, 2.0)]
 
 
 def test_a_figure_that_counts_mistakes_makes_a_result_wrong() -> None:
