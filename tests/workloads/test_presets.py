@@ -153,6 +153,19 @@ def test_a_preset_that_is_not_there(name: str, said: str) -> None:
     assert (shown.exit_code, shown.stderr) == (2, f"tiertune: {said}\n")
 
 
+def test_the_command_that_tells_of_notes_is_one_that_works(tmp_path: Path) -> None:
+    results = ("--results", tmp_path)
+    ran = tiertune("run", "hemem", "-w", "cachelib@smoke", "-m", "skx-numa", "--ratio", "1:4", *results)
+    told = re.search(r"notes on how: tiertune (record [^\n]*(?:\n--page-size \S+)?)", ran.stdout)
+    assert told is not None, ran.stdout
+    assert told[1].split() == ["record", "cachelib@smoke", "-m", "skx-numa", "--page-size", "2MiB"]
+    again = tiertune(*told[1].split(), *results)
+    assert (again.exit_code, again.stdout.count("note: ")) == (
+        0,
+        int(ran.stdout.split(" notes on")[0].split()[-1]),
+    )
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", WITH_PRESETS)
 def test_smoke_presets_run_to_their_end(name: str, tmp_path: Path) -> None:
