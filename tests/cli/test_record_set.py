@@ -110,3 +110,24 @@ def test_one_that_fails_ends_those_that_wait_for_memory(
     # Another may have got the memory of the first before that was noticed; the third was never begun.
     assert begun[0] == workloads[0].name
     assert len(begun) <= 2
+
+
+MOST_PROFILE_BYTES = 64 << 20
+MOST_CPU_S = 240.0
+"""Four minutes, on one core of the two that there should be: the time on the wall is that of whoever else
+computes."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("preset", ["ci", "paper"])
+def test_all_of_a_preset_are_recorded_in_minutes_and_small(preset: str, tmp_path: Path) -> None:
+    began_s = time.process_time()
+    done = tiertune("record", f"@{preset}", "-m", "skx-numa", "--json", "--results", tmp_path)
+    assert done.exit_code == 0, done.stderr
+    recorded = json.loads(done.stdout)["recorded"]
+    assert len(recorded) >= 25
+    sizes = {row["workload"]: row["profile_bytes"] for row in recorded}
+    assert min(sizes.values()) > 0
+    assert max(sizes.values()) < MOST_PROFILE_BYTES, sizes
+    if preset == "ci":
+        assert time.process_time() - began_s < MOST_CPU_S
