@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 from pydantic import (
     BeforeValidator,
     Field,
+    SerializerFunctionWrapHandler,
     ValidationError,
     WithJsonSchema,
     create_model,
     field_serializer,
+    model_serializer,
 )
 
 from tiertune.document import Path as Place
@@ -217,9 +219,16 @@ class Sim(Strict):
     profile: ProfileFile | None = Field(
         default=None, description="profile of a real process, carried by nothing but 'runs'"
     )
+    window_share: Annotated[Number, Field(ge=0.01, le=1)] = Field(
+        default=1.0,
+        description="for long runs: share of every slice of a phase whose operations are all alike that is"
+        " recorded; the rest is executed and taken to do the same",
+    )
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Either recorded or synthetic; carried to the same kind of input, never to a smaller one."""
+        if self.record is None and self.window_share != 1.0:
+            yield ("window_share",), "is for a kernel that is recorded; leave it out"
         if self.record is None and self.streams is None and self.profile is None:
             yield (), "needs either 'record' (a kernel that is executed) or 'streams' (a synthetic workload)"
         if self.profile is not None:
@@ -240,6 +249,14 @@ class Sim(Strict):
             yield from self._gups_mistakes(self.record)
         elif self.record is not None:
             yield from self._carry_mistakes(self.record)
+
+    @model_serializer(mode="wrap")
+    def _as_of_old(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A key that came later is left out where it says nothing."""
+        plain: dict[str, Any] = whole(self)
+        if self.window_share == 1.0:
+            plain.pop("window_share", None)
+        return plain
 
     def _carry_mistakes(self, record: KernelRecord) -> Iterator[tuple[Place, str]]:
         valid = carried(record.kernel)
@@ -396,6 +413,7 @@ class Workload(Strict):
                 key: {**part.model_dump(mode="json", exclude_none=True), **getattr(chosen, key)}
                 for key, part in parts.items()
             }
+            sim["window_share"] = self.sim.window_share
         return {
             "name": f"{self.name}-{name}",
             "version": self.version,
@@ -441,6 +459,8 @@ class Workload(Strict):
         request = self.sim.record.model_dump(mode="json")
         if takes_threads(self.sim.record.kernel):
             request["threads"] = threads or self.threads
+        if self.sim.window_share < 1.0:
+            request["window_share"] = self.sim.window_share
         return request
 
     def carry_request(self, page_bytes: int) -> dict[str, Any]:

@@ -119,6 +119,7 @@ computes."""
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("preset", ["ci", "paper"])
 def test_all_of_a_preset_are_recorded_in_minutes_and_small(preset: str, tmp_path: Path) -> None:
     began_s = time.process_time()
