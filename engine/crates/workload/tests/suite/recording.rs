@@ -6,7 +6,7 @@ use tiertune_workload::graph::GraphKind;
 use tiertune_workload::kernels::{bc, graph_bytes};
 use tiertune_workload::law::expected_degree_cv2;
 use tiertune_workload::profile::PAGE_BYTES;
-use tiertune_workload::{AccessClass, Columns, Profile, RecordRequest, record};
+use tiertune_workload::{AccessClass, CarrySpec, Columns, Profile, RecordRequest, record};
 
 fn request(value: serde_json::Value) -> RecordRequest {
     serde_json::from_value(value).unwrap()
@@ -324,6 +324,11 @@ fn windows_of_stationary_phases_stand_for_the_rest() {
         };
         let (whole, windows) = (of(1.0), of(0.2));
         check_conservation(&windows);
+        let told = |profile: &Profile| {
+            let replay = profile.carry(&CarrySpec::new(PAGE_BYTES)).unwrap();
+            replay.notes.iter().any(|note| note.contains("20 % were looked at"))
+        };
+        assert_eq!((told(&whole), told(&windows)), (false, stationary));
         let name = whole.metadata.request.kernel();
         let ops = |profile: &Profile| -> u64 { profile.metadata.slices.iter().map(|slice| slice.ops).sum() };
         assert_eq!(ops(&whole), ops(&windows), "{name}");
