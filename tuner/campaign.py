@@ -18,6 +18,7 @@ from pydantic import (
     model_serializer,
 )
 
+from tiertune import files
 from tiertune.document import Path as Place
 from tiertune.fields import Flag, Integer, Name, Number, PageSize, Ratio, Text
 from tiertune.files import InputError, Strict, find, load
@@ -424,26 +425,22 @@ class Campaign(Strict):
         document = self.model_dump(mode="json")
         for scenario in document["scenarios"]:
             scenario["workload"] = lasting(scenario["workload"], self._folder)
-            scenario["machine"] = self._lasting("machines", scenario["machine"])
+            scenario["machine"] = files.lasting("machines", scenario["machine"], self._folder)
             scenario["page_size"] = format_size(scenario["page_size"])
         for entry in document["systems"]:
-            entry["space"] = self._lasting("spaces", entry["space"])
+            entry["space"] = files.lasting("spaces", entry["space"], self._folder)
         del document["budget"]["preset"]
         return document
 
     def _scenario(self, entry: ScenarioEntry) -> Scenario:
         return Scenario(
             workload=lasting(entry.workload, self._folder),
-            machine=self._lasting("machines", entry.machine),
+            machine=files.lasting("machines", entry.machine, self._folder),
             ratio=entry.ratio,
             threads=entry.threads,
             page_bytes=entry.page_size,
             contention=tuple(Contention(c.tier, c.read_gbps, c.write_gbps) for c in entry.contention),
         )
-
-    def _lasting(self, folder: str, name_or_path: str) -> str:
-        path = find(folder, name_or_path, self._folder)
-        return name_or_path if path.stem == name_or_path else str(path.resolve())
 
 
 def load_campaign(name_or_path: str) -> Campaign:

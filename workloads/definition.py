@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 from pydantic import (
     BeforeValidator,
     Field,
+    SerializerFunctionWrapHandler,
     ValidationError,
     WithJsonSchema,
     create_model,
     field_serializer,
+    model_serializer,
 )
 
 from tiertune.document import Path as Place
@@ -34,7 +36,7 @@ from tiertune.workloads.kernels import (
     takes_threads,
 )
 from tiertune.workloads.live import HostPart, UpstreamPart
-from tiertune.workloads.native import native_part
+from tiertune.workloads.native import native_part, shorter
 from tiertune.workloads.preset import Preset, PresetName, located
 from tiertune.workloads.streams import Streams
 
@@ -217,9 +219,16 @@ class Sim(Strict):
     profile: ProfileFile | None = Field(
         default=None, description="profile of a real process, carried by nothing but 'runs'"
     )
+    window_share: Annotated[Number, Field(ge=0.01, le=1)] = Field(
+        default=1.0,
+        description="for long runs: share of every slice of a phase whose operations are all alike that is"
+        " recorded; the rest is executed and taken to do the same",
+    )
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Either recorded or synthetic; carried to the same kind of input, never to a smaller one."""
+        if self.record is None and self.window_share != 1.0:
+            yield ("window_share",), "is for a kernel that is recorded; leave it out"
         if self.record is None and self.streams is None and self.profile is None:
             yield (), "needs either 'record' (a kernel that is executed) or 'streams' (a synthetic workload)"
         if self.profile is not None:
@@ -240,6 +249,14 @@ class Sim(Strict):
             yield from self._gups_mistakes(self.record)
         elif self.record is not None:
             yield from self._carry_mistakes(self.record)
+
+    @model_serializer(mode="wrap")
+    def _as_of_old(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A key that came later is left out where it says nothing."""
+        plain: dict[str, Any] = whole(self)
+        if self.window_share == 1.0:
+            plain.pop("window_share", None)
+        return plain
 
     def _carry_mistakes(self, record: KernelRecord) -> Iterator[tuple[Place, str]]:
         valid = carried(record.kernel)
@@ -310,6 +327,13 @@ class Workload(Strict):
         default=None, description="how the workload runs on a real host; absent: tierload runs its kernel"
     )
 
+    # Left out of documents, as streams are what results are of: a host runs something like them.
+    native: Record | None = Field(
+        default=None,
+        exclude=True,
+        description="for streams: kernel that tierload runs on a host, as under sim.record; absent: none",
+    )
+
     # Left out of documents: a campaign that takes it has it as the host part.
     upstream: UpstreamPart | None = Field(
         default=None, exclude=True, description="the original program; absent: none that is run"
@@ -330,6 +354,11 @@ class Workload(Strict):
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Streams say themselves how many threads run; each thread of gups has a hot element."""
         streams, record = self.sim.streams, self.sim.record
+        if self.native is not None and record is not None:
+            text = f"cannot stand beside a kernel that is recorded, {record.kernel}, which hosts run"
+            yield ("native",), f"{text}; leave it out"
+        if self.native is not None and self.host is not None:
+            yield ("native",), "cannot stand beside 'host', which says what is run; keep one of the two"
         if self.upstream is not None:
             told = {*self.upstream.metrics, *(self.upstream.readings or {})}
             if self.metric.name not in told:
@@ -364,13 +393,17 @@ class Workload(Strict):
             raise InputError(f"workload {self.name} has no preset '{name}'; {hint}")
         document = self._sized(name, chosen)
         if not chosen.resizes:
-            return self.model_copy(update={**document, "sim": self.sim, "presets": {}})
+            same: dict[str, Any] = {"sim": self.sim, "native": self.native, "presets": {}}
+            return self.model_copy(update={**document, **same})
         # Neither a command that is written out nor the original program's is one of this size.
         return Workload.model_validate(document)
 
     def _sized(self, name: str, chosen: Preset) -> dict[str, Any]:
         """What a file would hold of the workload at the size of a preset."""
         sim: dict[str, Any] | Sim = self.sim
+        native = self.native
+        if native is not None and chosen.share is not None:
+            native = shorter(native, chosen.share)
         if self.sim.streams is not None:
             streams = self.sim.streams if chosen.share is None else self.sim.streams.shortened(chosen.share)
             sim = self.sim.model_copy(update={"streams": streams})
@@ -380,6 +413,7 @@ class Workload(Strict):
                 key: {**part.model_dump(mode="json", exclude_none=True), **getattr(chosen, key)}
                 for key, part in parts.items()
             }
+            sim["window_share"] = self.sim.window_share
         return {
             "name": f"{self.name}-{name}",
             "version": self.version,
@@ -388,6 +422,7 @@ class Workload(Strict):
             "metric": self.metric,
             "threads": chosen.threads or self.threads,
             "sim": sim,
+            "native": None if native is None else native.model_dump(mode="json", exclude_none=True),
         }
 
     def with_programs(self, folder: str | None) -> Workload:
@@ -399,13 +434,14 @@ class Workload(Strict):
     @property
     def on_host(self) -> HostPart | None:
         """What a host runs: the `host` part or, where the file has none, our own program for the kernel that
-        is recorded. None: nothing, as streams and measured profiles are no programs."""
-        if self.host is not None or self.sim.record is None:
+        is recorded or stands beside the streams. None: nothing, as a measured profile is no program."""
+        kernel = self.sim.record or self.native
+        if self.host is not None or kernel is None:
             return self.host
         carry = self.sim.carry
         sizes = {name: size for name in carry.sizes() if (size := carry.size(name)) is not None}
-        record = self.sim.record.model_dump(mode="json", exclude_none=True)
-        return native_part(record, sizes, self.footprint_bytes)
+        record = kernel.model_dump(mode="json", exclude_none=True)
+        return native_part(record, sizes, self.footprint_bytes, carry.runs)
 
     @property
     def footprint_bytes(self) -> int:
@@ -423,6 +459,8 @@ class Workload(Strict):
         request = self.sim.record.model_dump(mode="json")
         if takes_threads(self.sim.record.kernel):
             request["threads"] = threads or self.threads
+        if self.sim.window_share < 1.0:
+            request["window_share"] = self.sim.window_share
         return request
 
     def carry_request(self, page_bytes: int) -> dict[str, Any]:

@@ -44,6 +44,11 @@ def carried(name: str) -> tuple[str, ...]:
     return tuple(parameter.name for parameter in kernel(name).parameters if parameter.carried)
 
 
+def work_parameter(name: str) -> str | None:
+    """The parameter of the kernel that makes a run longer and nothing else; None where there is none."""
+    return next((parameter.name for parameter in kernel(name).parameters if parameter.work), None)
+
+
 def record_model(info: KernelInfo) -> type[KernelRecord]:
     """The model of `sim.record` for one kernel."""
     fields: dict[str, Any] = {"kernel": (_one_of(info.name), Field(description="name of the kernel"))}

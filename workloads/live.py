@@ -6,17 +6,19 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from tiertune.document import Path as Place
+from tiertune.engine import kernels
 from tiertune.fields import Integer, Number, Size, Text
 from tiertune.files import Strict
 from tiertune.units import format_size
+from tiertune.workloads.phases import figures, phases_of
 from tiertune.workloads.reading import Check, NoMetrics, Reading, number_in
 
-__all__ = ["ContainerPart", "HostPart", "NoMetrics", "Probe", "UpstreamPart"]
+__all__ = ["ContainerPart", "HostPart", "NoMetrics", "Probe", "UpstreamPart", "events_of"]
 
 PROGRAMS = "programs"
 PLACEHOLDERS = ("threads", "seed")
@@ -214,22 +216,30 @@ class UpstreamPart(HostPart):
         return HostPart.model_construct(**{**plain, "command": command, "environment": environment})
 
 
-def _tierload(output: str) -> dict[str, float]:
-    """Metrics of all runs of a `tierload --json`: runtime and throughput, and what the kernel says itself."""
+def events_of(output: str) -> list[dict[str, Any]]:
+    """What `tierload --json` said, line by line; whatever else is on the same output is passed over."""
     documents = []
     for line in output.splitlines():
         try:
             documents.append(json.loads(line))
         except ValueError:
-            continue  # something else on the same output, such as a warning of a library
-    events = [document for document in documents if isinstance(document, dict)]
+            continue  # such as a warning of a library
+    return [document for document in documents if isinstance(document, dict)]
+
+
+def _tierload(output: str) -> dict[str, float]:
+    """Metrics of all runs of a `tierload --json`: runtime and throughput, what the kernel says itself, and
+    figures of its phases."""
+    events = events_of(output)
     end = next((event for event in events if event.get("event") == "end"), None)
     if end is None:
         raise NoMetrics("tierload did not say how it ended")
     trials = [event for event in events if event.get("event") == "trial"]
     failed = [c["name"] for trial in trials for c in trial.get("checks", ()) if not c["passed"]]
+    own = {name: float(value) for trial in trials for name, value in trial.get("metrics", {}).items()}
+    wrong = {one.name for kernel in kernels() for one in kernel.metrics if one.role == "validity"}
+    failed += [name for name, value in own.items() if name in wrong and value]
     if failed:
         raise NoMetrics(f"tierload computed a wrong result: {failed[0]}")
-    own = {name: float(value) for trial in trials for name, value in trial.get("metrics", {}).items()}
     said = {name: float(value) for name, value in end.items() if isinstance(value, int | float)}
-    return {**own, **said}
+    return {**own, **figures(phases_of(events)), **said}

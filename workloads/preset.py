@@ -13,6 +13,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tiertune import files
 from tiertune.document import Path as Place
 from tiertune.fields import Flag, Integer, Name, Number, Size, Text
 from tiertune.files import InputError, Strict, find
@@ -80,9 +81,8 @@ def located(name_or_path: str, base: Path | None = None) -> tuple[Path, str | No
 
 
 def lasting(name_or_path: str, base: Path | None = None) -> str:
-    """The workload's name in the same words from any folder: a path becomes absolute, a preset stays."""
-    path, preset = located(name_or_path, base)
-    name = name_or_path if preset is None else name_or_path.rpartition(SEPARATOR)[0]
-    if path.stem == name:
-        return name_or_path
-    return str(path.resolve()) + ("" if preset is None else f"{SEPARATOR}{preset}")
+    """The workload in words that mean the same from anywhere: as `files.lasting`, and a preset stays."""
+    _, preset = located(name_or_path, base)
+    if preset is None:
+        return files.lasting("workloads", name_or_path, base)
+    return files.lasting("workloads", name_or_path.rpartition(SEPARATOR)[0], base) + f"{SEPARATOR}{preset}"

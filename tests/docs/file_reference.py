@@ -48,8 +48,13 @@ def _kind(kind: str) -> Iterator[str]:
     yield f"## {kind.capitalize()}\n\n{schema['description']}\n"
     yield f"```yaml\n{example}```\n"
     yield _table(schema)
+    told: dict[str, list[Schema]] = {}
     for path, part in _parts(schema, schema, ""):
         place, condition, tag = path.partition(" with ")
+        # One of several that also stand elsewhere: its key says where.
+        if condition and any(part in parts for other, parts in told.items() if other != place):
+            continue
+        told.setdefault(place, []).append(part)
         heading = f"`{place}`{condition}{f'`{tag}`' if tag else ''}"
         yield f"### {kind}: {heading}\n\n{part['description']}\n"
         yield _table(part)

@@ -122,6 +122,30 @@ def test_a_trial_in_which_processors_were_throttled_is_none(tmp_path: Path) -> N
     assert "this host was not in order: processors were throttled" in (measurement.error or "")
 
 
+TIERLOAD = """\
+import json
+def say(event, **told):
+    print(json.dumps({"event": event, **told}))
+for number, start_s in ((1, 0.0), (2, 5.0)):
+    say("phase_start", name=f"hot set {number}", timed=True, at_s=start_s)
+    say("phase_end", name=f"hot set {number}", timed=True, seconds=4.0 / number, ops=8_000_000)
+say("end", runtime_s=6.0, throughput_mops=16 / 6)
+"""
+
+
+def test_phases_of_our_own_program_have_figures_and_what_was_moved_in_them(tmp_path: Path) -> None:
+    made = workload(tmp_path, TIERLOAD)
+    assert made.host is not None
+    host = made.host.model_copy(update={"metrics": "tierload"})
+    found = backend_in(tmp_path, made.model_copy(update={"host": host})).run(TRIAL).metrics
+    assert (found["phase.hot_set_1_mops"], found["phase.hot_set_2_mops"]) == (2.0, 4.0)
+    # The daemon moves a page every tenth of a second for 9.9 s.
+    assert found["phase.hot_set_1_promoted_bytes"] == pytest.approx(40 * 4096)
+    assert found["phase.hot_set_2_promoted_bytes"] == pytest.approx(20 * 4096)
+    assert found["phase.hot_set_promoted_bytes"] == pytest.approx(60 * 4096)
+    assert found["promoted_bytes"] == 99 * 4096
+
+
 def test_first_touch_runs_without_a_daemon(tmp_path: Path) -> None:
     measurement = backend_in(tmp_path, workload(tmp_path)).run(replace(TRIAL, system="notier", config={}))
     assert measurement.metrics == {"runtime_s": 1.005}

@@ -11,12 +11,14 @@ import yaml
 
 from tests.cli.small import tiertune
 from tests.source_tree import ROOT
+from tiertune import files
 from tiertune.files import InputError, names
 from tiertune.machines.definition import load_machine
 from tiertune.memory_limit import free_bytes
 from tiertune.tuner.campaign import load_campaign
 from tiertune.tuner.trial import called
 from tiertune.workloads.definition import load_workload
+from tiertune.workloads.kernels import kernel
 from tiertune.workloads.preset import lasting
 from tiertune.workloads.profile import recording_bytes
 
@@ -49,6 +51,15 @@ def test_every_preset_is_planned(name: str) -> None:
                 assert 2**30 <= chosen.footprint_bytes <= 8 * 2**30
         if given.rss is not None and name not in OTHERS_ARE_RESIDENT:
             assert chosen.footprint_bytes == pytest.approx(given.rss, rel=0.16)
+
+
+@pytest.mark.parametrize("name", WITH_PRESETS)
+def test_there_is_a_preset_of_the_papers_or_the_reason_why_not(name: str) -> None:
+    paper = load_workload(name).presets.get("paper")
+    text = (ROOT / "workloads" / f"{name}.yaml").read_text()
+    assert (paper is None) == ("# No preset paper: " in text)
+    if paper is not None:
+        assert paper.source
 
 
 @pytest.mark.parametrize("name", OWN_FILE)
@@ -115,7 +126,14 @@ def test_names_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert lasting("gups@ci") == "gups@ci"
     assert lasting("at@home/mine.yaml@big") == f"{tmp_path}/at@home/mine.yaml@big"
     assert lasting("at@home/mine.yaml") == f"{tmp_path}/at@home/mine.yaml"
+    assert lasting("at@home/odd@big") == f"{tmp_path}/at@home/odd@big"
     assert load_workload("at@home/odd@big").name == "mine"
+    (tmp_path / "rack.yaml").write_text("")
+    assert files.lasting("machines", "skx-numa") == "skx-numa"
+    for base in (None, tmp_path / "at@home"):
+        assert files.lasting("machines", "rack.yaml", base) == f"{tmp_path}/rack.yaml"
+    with pytest.raises(InputError, match="did you mean 'skx-numa'"):
+        files.lasting("machines", "skx-nuna")
 
 
 @pytest.mark.parametrize(
@@ -133,6 +151,19 @@ def test_a_preset_that_is_not_there(name: str, said: str) -> None:
     assert refused.value.sentences == (said,)
     shown = tiertune("run", "hemem", "--workload", name, "--machine", "skx-numa")
     assert (shown.exit_code, shown.stderr) == (2, f"tiertune: {said}\n")
+
+
+def test_the_command_that_tells_of_notes_is_one_that_works(tmp_path: Path) -> None:
+    results = ("--results", tmp_path)
+    ran = tiertune("run", "hemem", "-w", "cachelib@smoke", "-m", "skx-numa", "--ratio", "1:4", *results)
+    told = re.search(r"notes on how: tiertune (record [^\n]*(?:\n--page-size \S+)?)", ran.stdout)
+    assert told is not None, ran.stdout
+    assert told[1].split() == ["record", "cachelib@smoke", "-m", "skx-numa", "--page-size", "2MiB"]
+    again = tiertune(*told[1].split(), *results)
+    assert (again.exit_code, again.stdout.count("note: ")) == (
+        0,
+        int(ran.stdout.split(" notes on")[0].split()[-1]),
+    )
 
 
 @pytest.mark.long
@@ -158,7 +189,16 @@ def test_show_lists_presets_with_their_footprint() -> None:
     assert sizes == {name: load_workload(f"btree@{name}").footprint_bytes for name in sizes}
     assert list(sizes) == ["smoke", "ci", "paper"]
     assert document["presets"][2]["rss_bytes"] == 12421 << 20
+    roles = {one["name"]: one["role"] for one in document["metrics"]}
+    assert roles["runtime_s"] == "objective"
+    assert [name for name, role in roles.items() if role == "objective"] == [document["metric"]["name"]]
+    assert (roles["throughput_mops"], roles["promotions"], roles["matches"]) == (
+        "secondary",
+        "covariate",
+        "covariate",
+    )
     plain = tiertune("show", "btree").stdout
+    assert "on hosts   matches (covariate): lookups that found their key" in plain
     assert "btree@smoke" in plain
     assert "tierload mitosis btree --keys=400000 --lookups=1000000 --seed=1 --carry=keys=64000000" in plain
     assert document["original"][0] == "btree/bench_btree_mt"
@@ -173,3 +213,40 @@ def test_show_lists_presets_with_their_footprint() -> None:
         assert said in refused.stderr
     refused = tiertune("show", "btree", "--native")
     assert refused.stderr == "tiertune: --native: is of systems, and btree is a workload\n"
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in WITH_PRESETS if load_workload(name).sim.streams is not None]
+)
+def test_streams_have_a_kernel_that_hosts_run(name: str) -> None:
+    """What they stand for, at the size of the streams, and as much shorter as a preset is."""
+    whole, smoke = (load_workload(word) for word in (name, f"{name}@smoke"))
+    parts = [workload.on_host for workload in (whole, smoke, load_workload(f"{name}@paper"))]
+    words = [part.words(whole.threads, 1) for part in parts if part is not None]
+    assert len(words) == 3
+    assert words[2] == words[0]
+    (work,) = (parameter.name for parameter in kernel(words[0][2]).parameters if parameter.work)
+    of = [
+        int(next(word for word in line if word.startswith(f"--{work}=")).partition("=")[2]) for line in words
+    ]
+    assert of[1] == round(of[0] * 0.01)
+    different = [one for one, other in zip(words[0], words[1], strict=True) if one != other]
+    assert different == [f"--{work}={of[0]}"]
+    assert parts[0] is not None
+    assert parts[0].footprint == whole.footprint_bytes
+    # Nothing of it is stored with results, which are of the streams.
+    assert "native" not in whole.model_dump(mode="json")
+
+
+def test_hosts_repeat_what_the_simulation_repeats() -> None:
+    for name, runs in (("bfs-twitter", 16), ("btree@ci", 3), ("cachelib@ci", 6), ("gups", None)):
+        part = load_workload(name).on_host
+        assert part is not None
+        assert [word for word in part.command if word.startswith("--runs")] == (
+            [] if runs is None else [f"--runs={runs}"]
+        )
+    # A kernel that comes to an end has nothing to go on with.
+    assert load_workload("cc-kron").sim.carry.runs > 1
+    components = load_workload("cc-kron").on_host
+    assert components is not None
+    assert not any(word.startswith("--runs") for word in components.command)

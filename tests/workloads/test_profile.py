@@ -265,3 +265,20 @@ def test_failed_write_leaves_nothing_and_the_run_goes_on(
     assert loaded.footprint_bytes > 0
     assert "No space left on device" in said[-1]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_windows_are_part_of_a_recording_and_predict_the_same_run(machine: Machine, tmp_path: Path) -> None:
+    whole = load_workload("gups@smoke")
+    document = whole.model_dump(mode="json")
+    assert "window_share" not in document["sim"], "what is stored of older campaigns stays as it is"
+    document["sim"]["window_share"] = 0.1
+    some = Workload.model_validate(document)
+    assert some.model_dump(mode="json")["sim"]["window_share"] == 0.1
+    requests = [record_request(one, machine, 4) for one in (whole, some)]
+    assert requests[1] == {**requests[0], "window_share": 0.1}
+    paths = {profile_path(tmp_path, "gups", request) for request in requests}
+    assert len(paths) == 2
+    runtimes = [
+        runtime(profile_for(one, machine, 4, tmp_path, lambda _: None), machine) for one in (whole, some)
+    ]
+    assert runtimes[1] == pytest.approx(runtimes[0], rel=0.02)

@@ -34,6 +34,12 @@ FAMILIES = {
 }
 """By the folder of the program: what it printed, its metric in our unit, and the exit code of that run."""
 
+PHASES = {
+    "gapbs-bc": {"phase.generate_s": 1.46329, "phase.build_s": 0.59889},
+    "graph500": {"phase.build_s": 3.66391819000000007e-01},
+}
+"""What a program says of the time before, where it makes its input itself."""
+
 
 def output(name: str) -> str:
     return (OUTPUTS / f"{name}.txt").read_text()
@@ -52,7 +58,11 @@ def test_what_a_program_printed_is_read(name: str) -> None:
     stream = "errors" if printed.startswith("silo") else "output"
     ran = said(**{"output": "", "errors": "", stream: output(printed), "returncode": code})
     found = metrics_of(TRIAL, part, ran)
-    assert found == {workload.metric.name: pytest.approx(expected)}
+    own_input = "-f" not in workload.upstream.command
+    assert found == {
+        workload.metric.name: pytest.approx(expected),
+        **(PHASES.get(printed, {}) if own_input else {}),
+    }
     whole = output(printed).splitlines()
     for cut in ("", whole[0] + "\n" if len(whole) > 1 else whole[0][:6]):
         with pytest.raises(NoMetrics):

@@ -265,19 +265,19 @@ def campaign_of(
 
     import yaml
 
-    from tiertune.files import InputError, find
+    from tiertune import files
+    from tiertune.files import InputError
     from tiertune.workloads.definition import load_workload
     from tiertune.workloads.preset import lasting
 
-    model = find("machines", machine or MACHINE)
-
+    model = files.lasting("machines", machine or MACHINE)
     document = {
         "name": load_workload(workload).name,
         "description": f"{', '.join(systems)} tuned for one workload",
         "scenarios": [
             {
                 "workload": lasting(workload),
-                "machine": machine or MACHINE if model.stem == (machine or MACHINE) else str(model.resolve()),
+                "machine": model,
                 "ratio": ratio or RATIO,
             }
         ],

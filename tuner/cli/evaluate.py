@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -83,10 +84,11 @@ def run(
 
         print_json(document)
     else:
-        _print(document, engine.metrics())
+        _print(document, engine.metrics(), f"{quote(workload)} -m {quote(machine)}")
 
 
-def _print(document: dict[str, Any], declared: tuple[MetricInfo, ...]) -> None:
+def _print(document: dict[str, Any], declared: tuple[MetricInfo, ...], given: str) -> None:
+    """`given` are workload and machine in the user's words, as options: a preset has no name of its own."""
     from tiertune.tuner.cli.output import console, print_table
     from tiertune.tuner.report.numbers import number, quantity
     from tiertune.units import binary_unit
@@ -105,7 +107,7 @@ def _print(document: dict[str, Any], declared: tuple[MetricInfo, ...]) -> None:
         out.print(f"as measured; {notes} notes on what was assumed: --json", markup=False)
     elif notes:
         pages = quantity(scenario["page_bytes"], "bytes").replace(" ", "")
-        what = f"tiertune record {scenario['workload']} -m {scenario['machine']} --page-size {pages}"
+        what = f"tiertune record {given} --page-size {pages}"
         out.print(f"carried to that size; {notes} notes on how: {what}", markup=False)
     spread = len(runs) > 1
     out.print(f"median over {len(runs)} seeds\n" if spread else f"seed {runs[0]['seed']}\n")

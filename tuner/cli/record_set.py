@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +25,40 @@ class Recorded:
     footprint_bytes: int
     profile_bytes: int
     seconds: float
+
+
+class Room:
+    """Memory that recordings share: as many of them run side by side as fit together."""
+
+    def __init__(self, free_bytes: int) -> None:
+        self._free_bytes, self._taken_bytes, self._closed = free_bytes, 0, False
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def for_bytes(self, needed: int) -> Iterator[None]:
+        """Waits until so much is left, or until nothing else runs: whether it fits alone is for the recording
+        to say. Raises `InterruptedError` once closed."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: (
+                    self._closed or self._taken_bytes == 0 or self._taken_bytes + needed <= self._free_bytes
+                )
+            )
+            if self._closed:
+                raise InterruptedError("another recording failed")
+            self._taken_bytes += needed
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken_bytes -= needed
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Whoever waits need not begin any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
 
 
 def workloads_named(names: Sequence[str]) -> list[Workload]:
@@ -55,7 +91,8 @@ def workloads_named(names: Sequence[str]) -> list[Workload]:
 def record_all(
     names: Sequence[str], machine: str, page_bytes: int, threads: int | None, results: Path, as_json: bool
 ) -> None:
-    """Records workloads, as many at a time as there are processors, and prints what came of each."""
+    """Records workloads, as many at a time as there are processors and memory for, and prints what came of
+    each."""
     from tiertune.machines.definition import load_machine
     from tiertune.tuner.cli.output import print_json, print_table
     from tiertune.tuner.report.numbers import quantity
@@ -86,17 +123,24 @@ def _side_by_side(
     workloads: Sequence[Workload], machine: Machine, page_bytes: int, threads: int | None, folder: Path
 ) -> list[Recorded]:
     from tiertune.engine import EngineError
+    from tiertune.memory_limit import free_bytes
     from tiertune.tuner.cli.failures import say
-    from tiertune.workloads.profile import profile_for, profile_path, record_request
+    from tiertune.workloads.profile import profile_for, profile_path, record_request, recording_bytes
+
+    room = Room(free_bytes())
 
     def one(workload: Workload) -> Recorded:
-        started = time.monotonic()
+        count = threads or workload.threads
         try:
-            loaded = profile_for(workload, machine, threads, folder, lambda _: None, page_bytes=page_bytes)
+            path = profile_path(folder, workload.name, record_request(workload, machine, count))
+            needed = 0 if path.is_file() else recording_bytes(workload, machine, count)
+            with room.for_bytes(needed):
+                started = time.monotonic()
+                loaded = profile_for(
+                    workload, machine, threads, folder, lambda _: None, page_bytes=page_bytes
+                )
         except EngineError as error:
             raise EngineError(f"{workload.name}: {error}") from error
-        request = record_request(workload, machine, threads or workload.threads)
-        path = profile_path(folder, workload.name, request)
         size = path.stat().st_size if path.is_file() else 0
         return Recorded(workload.name, loaded.footprint_bytes, size, time.monotonic() - started)
 
@@ -111,6 +155,7 @@ def _side_by_side(
                 say(f"{len(rows)} of {len(workloads)}: {row.workload}, {row.seconds:.1f} s")
         except BaseException:
             # What has not begun need not.
+            room.close()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [rows[workload.name] for workload in workloads]

@@ -50,6 +50,9 @@ def show_workload(name: str, as_json: bool) -> None:
     threads = "one thread" if document["threads"] == 1 else f"{document['threads']} threads"
     out.print(f"footprint  {quantity(document['footprint_bytes'], 'bytes')}, {threads}")
     out.print(f"metric     {metric['name']} ({metric['unit']}), {metric['direction']}", markup=False)
+    for one in document["metrics"]:
+        if one["on_hosts_only"]:
+            out.print(f"on hosts   {one['name']} ({one['role']}): {one['meaning']}", markup=False)
     for word in ("host", "original"):
         if document[word]:
             out.print(f"{word:<10} {shlex.join(document[word])}", markup=False, soft_wrap=True)
@@ -82,15 +85,26 @@ def _first_line(word: str) -> str:
 
 
 def _document(workload: Workload) -> dict[str, Any]:
-    from tiertune.engine import metrics
+    from tiertune.engine import MetricInfo, metrics
+    from tiertune.workloads.kernels import kernel
 
     declared = next(metric for metric in metrics() if metric.name == workload.metric.name)
+    program = workload.sim.record or workload.native
+    own = () if program is None else kernel(program.kernel).metrics
+
+    def told(one: MetricInfo, on_hosts_only: bool) -> dict[str, Any]:
+        role = one.role
+        if one.role == "objective" and one.name != declared.name:
+            role = "secondary"  # a workload has one objective
+        return {**vars(one), "role": role, "on_hosts_only": on_hosts_only}
+
     chosen = {name: workload.preset(name) for name in workload.presets}
     return {
         "name": workload.name,
         "description": workload.description,
         "source": workload.source,
         "metric": {**workload.metric.model_dump(), "unit": declared.unit, "meaning": declared.meaning},
+        "metrics": [*(told(one, False) for one in metrics()), *(told(one, True) for one in own)],
         "threads": workload.threads,
         "footprint_bytes": workload.footprint_bytes,
         "host": _command(workload.on_host),

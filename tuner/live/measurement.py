@@ -14,7 +14,8 @@ from tiertune.tuner.live.fitness import throttling
 from tiertune.tuner.live.launch import MOST_RAW, REPORT, metrics_of
 from tiertune.tuner.live.scope import Ended
 from tiertune.tuner.trial import Measurement, Status, Trial
-from tiertune.workloads.live import HostPart
+from tiertune.workloads.live import HostPart, events_of
+from tiertune.workloads.phases import phases_of
 
 
 def measured(
@@ -39,13 +40,18 @@ def measured(
         "fetched": fetched,
     }
     told_of = report.parsed(fetched.get(REPORT, ""))
+    trials = phases_of(events_of(ended.output)) if part.metrics == "tierload" else []
     document = {
         "output": ended.output[-MOST_RAW:],
         "report": report.kept(told_of),
         "host_state": told(*host),
         **(more or {}),
     }
-    metrics = {**report.metrics(told_of), **metrics_of(trial, part, said)}
+    metrics = {
+        **report.metrics(told_of),
+        **metrics_of(trial, part, said),
+        **report.of_phases(told_of, trials),
+    }
     wrong = throttling(*host, ended.wall_s, os.cpu_count() or 1)
     if wrong is not None:
         raise HostUnfit(f"this host was not in order: {wrong}")

@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tiertune.workloads.phases import PhaseRun, bytes_moved
+
 SERIES = "series"
 
 
@@ -34,6 +36,11 @@ def metrics(report: Mapping[str, Any]) -> dict[str, float]:
             found[name] = float(last[name])
     cpu_s = report.get("overhead", {}).get("cpu_s")
     return found if cpu_s is None else {**found, "tierd_cpu_s": float(cpu_s)}
+
+
+def of_phases(report: Mapping[str, Any], trials: Sequence[Sequence[PhaseRun]]) -> dict[str, float]:
+    """What the daemon moved in each phase of the program."""
+    return bytes_moved(trials, report.get(SERIES) or [])
 
 
 def timeline(report: Mapping[str, Any], points: int) -> dict[str, list[float]]:

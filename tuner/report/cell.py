@@ -29,6 +29,7 @@ from tiertune.tuner.report.hosts import host_part
 from tiertune.tuner.report.metrics import metric_of
 from tiertune.tuner.trial import Objective, Scenario
 from tiertune.tuner.validation import Outcome, outcome
+from tiertune.workloads.metrics import of_hosts
 
 
 def build_cell(
@@ -129,9 +130,10 @@ def pairs(judged: Outcome, objective: Objective) -> list[ValidationPair]:
 
 
 def metric_changes(judged: Outcome) -> list[MetricChange]:
-    """Medians over validation of every declared metric that was measured."""
+    """Medians over validation of every declared metric that was measured, those of hosts last."""
     made = []
-    for declared in engine.metrics():
+    measured = {name for row in (*judged.default_rows, *judged.winner_rows) for name in row.metrics}
+    for declared in (*engine.metrics(), *of_hosts(measured)):
         default, tuned = (
             _median(judged.default_rows, declared.name),
             _median(judged.winner_rows, declared.name),

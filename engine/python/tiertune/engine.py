@@ -107,6 +107,9 @@ class MetricInfo:
     unit: str
     direction: str
     """``minimize``, ``maximize`` or empty."""
+    role: str
+    """``objective``: workloads are measured by it; ``secondary``: a campaign may improve it, too;
+    ``covariate``: told beside them; ``validity``: anything but 0 is no measurement."""
     meaning: str
 
 
@@ -125,6 +128,8 @@ class ParameterInfo:
     """None: it must be given."""
     carried: bool
     """Whether a recording can be carried to a larger value."""
+    work: bool
+    """Whether it counts the work of a run and nothing else: more of it is a longer run on the same memory."""
     meaning: str
 
 
@@ -140,7 +145,7 @@ class KernelInfo:
     """What one operation is."""
     classes: tuple[str, ...]
     parameters: tuple[ParameterInfo, ...]
-    metrics: tuple[str, ...]
+    metrics: tuple[MetricInfo, ...]
     """Figures of a native run beside run time and throughput."""
 
 
@@ -232,7 +237,7 @@ def kernels() -> tuple[KernelInfo, ...]:
                 ParameterInfo(**{**parameter, "words": tuple(parameter["words"])})
                 for parameter in document["parameters"]
             ),
-            metrics=tuple(metric["name"] for metric in document["metrics"]),
+            metrics=tuple(MetricInfo(direction="", **metric) for metric in document["metrics"]),
         )
         for document in json.loads(_native().kernels_json())
     )

@@ -14,7 +14,7 @@ from tiertune.document import SyntaxProblem, parse
 from tiertune.mistakes import InputError, Strict, rule_sentence, sentence, sentences_of, shown
 from tiertune.nearest import nearest
 
-__all__ = ["InputError", "Strict", "find", "load", "names", "sentence", "shown"]
+__all__ = ["InputError", "Strict", "find", "lasting", "load", "names", "sentence", "shown"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -67,6 +67,15 @@ def find(folder: str, name_or_path: str, base: Path | None = None) -> Path:
     near = nearest(name_or_path, names(folder))
     hint = f"did you mean '{near}'?" if near else f"there are no {folder}"
     raise InputError(f"there is no {kind} '{name_or_path}'; {hint}")
+
+
+def lasting(folder: str, name_or_path: str, base: Path | None = None) -> str:
+    """`name_or_path` in words that mean the same file from anywhere: a name stays, a path becomes absolute.
+
+    Raises `InputError` as `find` does.
+    """
+    path = find(folder, name_or_path, base)
+    return name_or_path if path.stem == name_or_path else str(path.resolve())
 
 
 def load(

@@ -154,11 +154,11 @@ def _facts(row: Row, metrics: Sequence[str]) -> list[tuple[str, Any]]:
 
 
 def _metrics(row: Row) -> Any:
-    from tiertune import engine
+    from tiertune.workloads.metrics import declared
 
-    declared = {one.name: one for one in engine.metrics()}
     rows = []
     for name, value in row.metrics.items():
-        unit, meaning = (declared[name].unit, declared[name].meaning) if name in declared else ("", "")
+        told = declared(name)
+        unit, meaning = ("", "") if told is None else (told.unit, told.meaning)
         rows.append([name, quantity(value, unit) if math.isfinite(value) else "not finite", meaning])
     return plain_table("Metrics", ["metric", "value", "meaning"], rows, (1,))

@@ -11,12 +11,15 @@ pub struct Metric {
     pub unit: &'static str,
     /// `minimize`, `maximize`, or empty where neither is better in itself.
     pub direction: &'static str,
+    /// `objective`: what workloads are measured by; `secondary`: a campaign may improve it, too; `covariate`: told beside
+    /// them.
+    pub role: &'static str,
     /// One line.
     pub meaning: &'static str,
 }
 
 macro_rules! metrics {
-    ($( $(#[doc = $meaning:literal])+ $name:ident $unit:literal $direction:literal; )*) => {
+    ($( $(#[doc = $meaning:literal])+ $name:ident $unit:literal $direction:literal $role:literal; )*) => {
         /// The figures of one run.
         #[derive(Debug, Clone, Default, PartialEq, Serialize)]
         pub struct Metrics {
@@ -29,6 +32,7 @@ macro_rules! metrics {
                 name: stringify!($name),
                 unit: $unit,
                 direction: $direction,
+                role: $role,
                 meaning: concat!($($meaning),+).trim_ascii(),
             }, )*
         ];
@@ -37,57 +41,57 @@ macro_rules! metrics {
 
 metrics! {
     /// Simulated time from the first to the last operation.
-    runtime_s "s" "minimize";
+    runtime_s "s" "minimize" "objective";
     /// Operations of all threads per second.
-    throughput_mops "1e6 op/s" "maximize";
+    throughput_mops "1e6 op/s" "maximize" "objective";
     /// Share of memory reads that the fast tier served.
-    fast_hit_ratio "" "maximize";
+    fast_hit_ratio "" "maximize" "secondary";
     /// Pages moved to a faster tier.
-    promotions "pages" "";
+    promotions "pages" "" "covariate";
     /// Pages moved to a slower tier.
-    demotions "pages" "";
+    demotions "pages" "" "covariate";
     /// Requested migrations that did not happen: the target tier was full.
-    migrations_failed "pages" "";
+    migrations_failed "pages" "" "covariate";
     /// Copies thrown away because the page was written meanwhile (transactional systems).
-    migrations_aborted "copies" "";
+    migrations_aborted "copies" "" "covariate";
     /// Requested migrations given up after their last aborted copy.
-    migrations_given_up "pages" "";
+    migrations_given_up "pages" "" "covariate";
     /// Bytes copied between tiers.
-    migrated_bytes "B" "";
+    migrated_bytes "B" "" "covariate";
     /// Hardware samples that reached the policy.
-    samples "records" "";
+    samples "records" "" "covariate";
     /// Hardware samples lost because the sampling thread could not keep up.
-    samples_dropped "records" "";
+    samples_dropped "records" "" "covariate";
     /// CPU time of the sampling thread for records, busy polling not counted.
-    sampler_cpu_s "s" "";
+    sampler_cpu_s "s" "" "covariate";
     /// Hint faults that application threads took.
-    hint_faults "faults" "";
+    hint_faults "faults" "" "covariate";
     /// Faults on the first write to a page with a shadow copy.
-    write_faults "faults" "";
+    write_faults "faults" "" "covariate";
     /// CPU time of the tiering system's threads for scans, lists and decisions, busy polling not counted.
-    policy_cpu_s "s" "";
+    policy_cpu_s "s" "" "covariate";
     /// Time that migration threads spent on copies.
-    migration_busy_s "s" "";
+    migration_busy_s "s" "" "covariate";
     /// Application thread time lost to samples, faults, scans and pages under migration.
-    stall_s "s" "minimize";
+    stall_s "s" "minimize" "secondary";
     /// Of that, time in faults, migrations by the faulting thread included.
-    fault_stall_s "s" "";
+    fault_stall_s "s" "" "covariate";
     /// Of that, time in scans that the application's threads carry out.
-    scan_stall_s "s" "";
+    scan_stall_s "s" "" "covariate";
     /// Of that, time in interrupts by which cores forget pages that are moved in the background.
-    shootdown_stall_s "s" "";
+    shootdown_stall_s "s" "" "covariate";
     /// Mean loaded latency of the fast tier, over time.
-    fast_latency_ns "ns" "minimize";
+    fast_latency_ns "ns" "minimize" "secondary";
     /// Mean loaded latency of the slowest tier, over time.
-    slow_latency_ns "ns" "minimize";
+    slow_latency_ns "ns" "minimize" "secondary";
     /// Mean traffic of the fast tier, reads and writes, copies and co-runners included.
-    fast_bandwidth_gbps "1e9 B/s" "";
+    fast_bandwidth_gbps "1e9 B/s" "" "covariate";
     /// Mean traffic of the slowest tier, reads and writes, copies and co-runners included.
-    slow_bandwidth_gbps "1e9 B/s" "";
+    slow_bandwidth_gbps "1e9 B/s" "" "covariate";
     /// Simulated time of the profiling run beforehand, for systems that profile offline.
-    profiling_s "s" "";
+    profiling_s "s" "" "covariate";
     /// Reads that reached memory.
-    simulated_accesses "accesses" "";
+    simulated_accesses "accesses" "" "covariate";
 }
 
 /// Figures of a stretch of time, to be added up.
@@ -231,6 +235,21 @@ pub struct TimelineColumns {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_campaign_may_improve_has_a_direction_and_nothing_else_has() {
+        for metric in METRICS {
+            assert!(["objective", "secondary", "covariate"].contains(&metric.role));
+            assert_eq!(
+                metric.role == "covariate",
+                metric.direction.is_empty(),
+                "{}",
+                metric.name
+            );
+        }
+        let objectives: Vec<_> = METRICS.iter().filter(|metric| metric.role == "objective").collect();
+        assert_eq!(objectives.len(), 2);
+    }
 
     #[test]
     fn a_full_timeline_merges_and_keeps_its_totals() {

@@ -15,6 +15,7 @@ const THREADS: &str = "threads";
 const MOST_THREADS: usize = 4096;
 /// The option that says which larger input the parameters stand for.
 const CARRY: &str = "carry";
+const RUNS: &str = "runs";
 const DRY_RUN: &str = "dry-run";
 
 /// A kernel to run.
@@ -120,6 +121,7 @@ fn kernel_command(kernel: &'static Kernel) -> Command {
                 .help("say what would run, with its footprint, and run nothing"),
         )
         .args(carry(kernel))
+        .args(runs(kernel))
         .arg(json())
 }
 
@@ -136,6 +138,24 @@ fn carry(kernel: &Kernel) -> Option<Arg> {
                 names.join(", ")
             ))
     })
+}
+
+/// The option for how often the work of a run is done, where a kernel can go on.
+fn runs(kernel: &Kernel) -> Option<Arg> {
+    work(kernel).map(|parameter| {
+        Arg::new(RUNS)
+            .long(RUNS)
+            .value_name("COUNT")
+            .value_parser(clap::value_parser!(u64).range(1..=100_000))
+            .help(format!(
+                "so many times the work on the same memory: {} is multiplied, after --{CARRY}",
+                parameter.name
+            ))
+    })
+}
+
+fn work(kernel: &Kernel) -> Option<&'static Parameter> {
+    kernel.parameters.iter().find(|parameter| parameter.work)
 }
 
 fn carried(kernel: &Kernel) -> impl Iterator<Item = &'static Parameter> {
@@ -243,6 +263,13 @@ pub fn asked(matches: &ArgMatches) -> Result<Asked, String> {
         if !sizes.is_empty() {
             values = resized(kernel, &values, &sizes)?;
         }
+    }
+    if let Some(parameter) = work(kernel) {
+        let runs = given.get_one::<u64>(RUNS).copied().unwrap_or(1);
+        let count = values.int(parameter.name).saturating_mul(runs);
+        // Read again, as what it counts has its bounds.
+        parameter.read(&count.into()).map_err(said)?;
+        values = values.with(parameter.name, count);
     }
     (kernel.check)(&values).map_err(said)?;
     Ok(Asked::Run(Box::new(Run {

@@ -10,6 +10,16 @@ use crate::parameter::{Parameter, ParameterError, Values};
 use crate::profile::{Profile, SliceInfo};
 use crate::record::{RecordRequest, record_plain};
 
+/// What a figure is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Told beside others, which it may explain; no better or worse.
+    Covariate,
+    /// Counts what is wrong with the result: anything but 0 is no measurement.
+    Validity,
+}
+
 /// A figure that a kernel finds out beside run time and throughput, which all have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metric {
@@ -17,6 +27,8 @@ pub struct Metric {
     pub name: &'static str,
     /// Unit, empty for plain counts.
     pub unit: &'static str,
+    /// What it is for.
+    pub role: Role,
     /// One line on what it means.
     pub meaning: &'static str,
 }
@@ -250,7 +262,11 @@ impl Kernel {
         let metrics: Vec<_> = self
             .metrics
             .iter()
-            .map(|metric| serde_json::json!({"name": metric.name, "unit": metric.unit, "meaning": metric.meaning}))
+            .map(|metric| {
+                serde_json::json!({
+                    "name": metric.name, "unit": metric.unit, "role": metric.role, "meaning": metric.meaning,
+                })
+            })
             .collect();
         let parameters: Vec<_> = self.parameters.iter().map(Parameter::document).collect();
         serde_json::json!({

@@ -50,6 +50,8 @@ pub struct Parameter {
     pub default: Default,
     /// Whether it makes the input larger, so that a recording may be carried to a larger value.
     pub carried: bool,
+    /// Whether it counts the work of a run and nothing else: more of it is a longer run on the same memory.
+    pub work: bool,
     /// One line on what it means.
     pub meaning: &'static str,
 }
@@ -99,6 +101,7 @@ impl Parameter {
             unit: "",
             default: Default::Required,
             carried: false,
+            work: false,
             meaning,
         }
     }
@@ -121,6 +124,12 @@ impl Parameter {
         Self { carried: true, ..self }
     }
 
+    /// The same as the one that counts the work of a run.
+    #[must_use]
+    pub const fn work(self) -> Self {
+        Self { work: true, ..self }
+    }
+
     /// The declaration as JSON, for other parts of the project.
     #[must_use]
     pub fn document(&self) -> Json {
@@ -136,7 +145,7 @@ impl Parameter {
         serde_json::json!({
             "name": self.name, "type": kind, "unit": self.unit, "least": least, "most": most, "words": words,
             "default": self.preset().map_or(Json::Null, |value| value.document()), "carried": self.carried,
-            "meaning": self.meaning,
+            "work": self.work, "meaning": self.meaning,
         })
     }
 

@@ -72,7 +72,8 @@ pub fn record_sliced<P: Program>(request: &RecordRequest, held_bytes: u64, slice
     let mut recorder = Recorder::new(
         llc_bytes,
         P::ops(request.values()).div_ceil(slices.clamp(WORK_SLICES, MOST_SLICES)),
-    );
+    )
+    .windowed(request.window_share());
     P::run(&mut recorder, request.values());
     recorder.end();
     assemble(request, recorder.finish(), None, None)

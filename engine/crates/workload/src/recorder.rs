@@ -19,6 +19,13 @@ struct Cell {
     touches: u32,
 }
 
+/// What operations that were passed over are taken to have done.
+#[derive(Debug, Default)]
+struct PassedOver {
+    reads: u64,
+    writebacks: u64,
+}
+
 /// A line and whether it was stored to.
 #[derive(Debug, Clone, Copy)]
 struct LastLine {
@@ -51,8 +58,16 @@ pub struct Recorder {
     /// Pages for which there are cells; above `pages` where objects came during the run.
     cell_pages: usize,
     ops_per_slice: u64,
+    /// Operations of a slice that are looked at in a stationary phase; the others do the same on the average.
+    ops_per_window: u64,
     phase: Option<Phase>,
     ops: u64,
+    /// Operations of the slice that were looked at.
+    seen_ops: u64,
+    skipping: bool,
+    passed_over: PassedOver,
+    /// Slices of the phase so far.
+    phase_slices: u64,
     accesses: u64,
     touched_objects: u32,
     slices: Vec<SliceInfo>,
@@ -73,9 +88,9 @@ pub struct Recording {
     pub columns: Columns,
     /// Last-level cache as modelled, in bytes.
     pub llc_bytes: u64,
-    /// Lines fetched, counted by the cache model.
+    /// Lines fetched: as the cache model counted them, those of operations that were passed over added.
     pub total_reads: u64,
-    /// Lines written back, counted by the cache model.
+    /// Lines written back, likewise.
     pub total_writebacks: u64,
 }
 
@@ -90,14 +105,31 @@ impl Recorder {
             pages: 0,
             cell_pages: 0,
             ops_per_slice: ops_per_slice.max(1),
+            ops_per_window: u64::MAX,
             phase: None,
             ops: 0,
+            seen_ops: 0,
+            skipping: false,
+            passed_over: PassedOver::default(),
+            phase_slices: 0,
             accesses: 0,
             touched_objects: 0,
             slices: Vec::new(),
             events: Vec::new(),
             columns: Columns::default(),
         }
+    }
+
+    /// The same, but of stationary phases only `share` of each slice is looked at: a window at its start, for which the
+    /// rest stands. Their operations are all alike, so the cache is in a state that fits when the next window begins. The
+    /// first slice of a phase is looked at as a whole, since the cache is filled in it.
+    #[must_use]
+    pub fn windowed(self, share: f64) -> Self {
+        let ops_per_window = match share < 1.0 {
+            true => ((self.ops_per_slice as f64 * share) as u64).max(1),
+            false => u64::MAX,
+        };
+        Self { ops_per_window, ..self }
     }
 
     /// Ends the last slice and hands out what was recorded.
@@ -141,10 +173,10 @@ impl Recorder {
             objects: objects.collect(),
             events: self.events,
             slices: self.slices,
-            columns: self.columns,
             llc_bytes: self.cache.llc_bytes(),
-            total_reads: self.cache.fetched(),
-            total_writebacks: self.cache.written_back(),
+            total_reads: self.cache.fetched() + self.passed_over.reads,
+            total_writebacks: self.cache.written_back() + self.passed_over.writebacks,
+            columns: self.columns,
         }
     }
 
@@ -188,6 +220,12 @@ impl Recorder {
             return;
         }
         let slice = self.slices.len() as u32;
+        // 1 where everything was looked at, also where something happened and no operation was done.
+        let stands_for = if self.skipping {
+            self.ops as f64 / self.seen_ops as f64
+        } else {
+            1.0
+        };
         for (number, object) in self.objects.iter().enumerate() {
             let first_page = (object.first_line / LINES_PER_PAGE) as usize;
             let pages = object.spec.bytes.div_ceil(PAGE_BYTES) as usize;
@@ -201,11 +239,14 @@ impl Recorder {
                     self.columns.object.push(number as u16);
                     self.columns.class.push(class as u8);
                     self.columns.page.push(page as u32);
-                    self.columns.reads.push(cell.reads);
-                    self.columns.prefetched.push(cell.prefetched);
-                    self.columns.writebacks.push(cell.writebacks);
-                    self.columns.stores.push(cell.stores);
-                    self.columns.touches.push(cell.touches);
+                    let all = |count: u32| (f64::from(count) * stands_for).round() as u32;
+                    self.passed_over.reads += u64::from(all(cell.reads) - cell.reads);
+                    self.passed_over.writebacks += u64::from(all(cell.writebacks) - cell.writebacks);
+                    self.columns.reads.push(all(cell.reads));
+                    self.columns.prefetched.push(all(cell.prefetched));
+                    self.columns.writebacks.push(all(cell.writebacks));
+                    self.columns.stores.push(all(cell.stores));
+                    self.columns.touches.push(all(cell.touches));
                     *cell = Cell::default();
                 }
             }
@@ -223,6 +264,9 @@ impl Recorder {
             by_access: phase.by_access,
         });
         self.ops = 0;
+        self.seen_ops = 0;
+        self.skipping = false;
+        self.phase_slices += 1;
         self.accesses = 0;
     }
 
@@ -298,6 +342,9 @@ impl Memory for Recorder {
     #[inline(always)]
     fn load(&mut self, object: ObjectId, offset: usize, class: AccessClass) {
         self.accesses += 1;
+        if self.skipping {
+            return;
+        }
         let number = object.0 as usize;
         let object = &self.objects[number];
         let line = object.first_line + (offset as u64 / LINE_BYTES) as u32;
@@ -309,6 +356,9 @@ impl Memory for Recorder {
     #[inline(always)]
     fn store(&mut self, object: ObjectId, offset: usize, class: AccessClass) {
         self.accesses += 1;
+        if self.skipping {
+            return;
+        }
         let number = object.0 as usize;
         let object = &self.objects[number];
         let line = object.first_line + (offset as u64 / LINE_BYTES) as u32;
@@ -323,11 +373,21 @@ impl Memory for Recorder {
     fn phase(&mut self, phase: Phase) {
         self.cut();
         self.phase = Some(phase);
+        self.phase_slices = 0;
     }
 
     #[inline(always)]
     fn ops(&mut self, count: u64) {
         self.ops += count;
+        if !self.skipping {
+            self.seen_ops = self.ops;
+            self.skipping = self.ops >= self.ops_per_window
+                && self.phase_slices > 0
+                && self
+                    .phase
+                    .as_ref()
+                    .is_some_and(|phase| phase.stationary && phase.divisible);
+        }
         if self.ops >= self.ops_per_slice && self.phase.as_ref().is_some_and(|phase| phase.divisible) {
             self.cut();
         }

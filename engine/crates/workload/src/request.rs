@@ -13,6 +13,10 @@ pub(crate) const LEAST_LLC_BYTES: u64 = 512;
 const MOST_LLC_BYTES: u64 = 4 << 30;
 /// What requests hold beside a kernel's own parameters: bytes of the last-level cache, scaled like the footprint.
 const LLC_BYTES: &str = "llc_bytes";
+/// And the share of stationary phases that is looked at; 1 is left out, as requests of older versions do.
+const WINDOW_SHARE: &str = "window_share";
+/// With less than this of a slice, chance decides what is seen.
+const LEAST_WINDOW_SHARE: f64 = 0.01;
 
 /// What to record; in JSON a mapping with the key `kernel` beside the kernel's own keys and `llc_bytes`.
 #[derive(Debug, Clone, Deserialize)]
@@ -21,11 +25,15 @@ pub struct RecordRequest {
     kernel: &'static Kernel,
     values: Values,
     llc_bytes: u64,
+    window_share: f64,
 }
 
 impl PartialEq for RecordRequest {
     fn eq(&self, other: &Self) -> bool {
-        self.kernel.name == other.kernel.name && self.values == other.values && self.llc_bytes == other.llc_bytes
+        self.kernel.name == other.kernel.name
+            && self.values == other.values
+            && self.llc_bytes == other.llc_bytes
+            && self.window_share == other.window_share
     }
 }
 
@@ -37,6 +45,9 @@ impl Serialize for RecordRequest {
             map.insert(name.to_owned(), value.document());
         }
         map.insert(LLC_BYTES.to_owned(), self.llc_bytes.into());
+        if self.window_share < 1.0 {
+            map.insert(WINDOW_SHARE.to_owned(), self.window_share.into());
+        }
         map.serialize(serializer)
     }
 }
@@ -75,7 +86,7 @@ impl TryFrom<Json> for RecordRequest {
                 .parameters
                 .iter()
                 .map(|parameter| parameter.name)
-                .chain([LLC_BYTES])
+                .chain([LLC_BYTES, WINDOW_SHARE])
         };
         for key in map.keys() {
             if !known().any(|name| name == key) {
@@ -100,10 +111,25 @@ impl TryFrom<Json> for RecordRequest {
         let Some(llc_bytes) = llc.as_u64() else {
             return refuse(format!("record.{LLC_BYTES} is {llc}, it must be a whole number"));
         };
+        let window_share = match map.get(WINDOW_SHARE) {
+            None => 1.0,
+            Some(given) => match given
+                .as_f64()
+                .filter(|share| (LEAST_WINDOW_SHARE..=1.0).contains(share))
+            {
+                Some(share) => share,
+                None => {
+                    return refuse(format!(
+                        "record.{WINDOW_SHARE} is {given}, it must be from {LEAST_WINDOW_SHARE} to 1"
+                    ));
+                }
+            },
+        };
         let request = Self {
             kernel,
             values,
             llc_bytes,
+            window_share,
         };
         request.check()?;
         Ok(request)
@@ -137,6 +163,12 @@ impl RecordRequest {
     #[must_use]
     pub fn llc_bytes(&self) -> u64 {
         self.llc_bytes
+    }
+
+    /// Share of stationary phases that is looked at.
+    #[must_use]
+    pub fn window_share(&self) -> f64 {
+        self.window_share
     }
 
     /// The same request with another last-level cache.

@@ -1,12 +1,13 @@
 //! The fast mode against the reference mode for a system that sees nothing but accessed bits: `hmsdk` with intervals
-//! short enough for a run of a fraction of a second. The bounds are those of `fidelity.rs`.
+//! short enough for a run of a fraction of a second. The bounds are those of `support/fidelity.rs`.
 
-use crate::support::{MIB, compile, machine, request};
+use crate::support::fidelity::{Scene, check_errors, runtimes};
+use crate::support::{MIB, compile};
 use serde_json::{Value, json};
 use tiertune_policy::knob::Config;
 use tiertune_policy::registry::PAGE_2M;
+use tiertune_sim::Workload;
 use tiertune_sim::scenario::Mode;
-use tiertune_sim::{Workload, run_many};
 
 const FAST_SEEDS: u64 = 64;
 
@@ -41,48 +42,24 @@ fn configs() -> Vec<Config> {
     ]
 }
 
-/// Mean runtime and promotions over `seeds` for every config.
-fn means(workload: &Workload, fast_bytes: u64, mode: Mode, seeds: u64) -> Vec<(f64, f64)> {
-    let mut requests = Vec::new();
-    for config in configs() {
-        for seed in 0..seeds {
-            let mut request = request("hmsdk", config.clone(), workload.page_bytes, fast_bytes, seed);
-            request.mode = mode;
-            request.machine = machine(2);
-            requests.push(request);
-        }
-    }
-    let results = run_many(workload, &requests, 2);
-    let metrics: Vec<_> = results.into_iter().map(|r| r.expect("a run").metrics).collect();
-    let mean = |of: &[tiertune_sim::metrics::Metrics], f: fn(&tiertune_sim::metrics::Metrics) -> f64| {
-        of.iter().map(f).sum::<f64>() / seeds as f64
-    };
-    metrics
-        .chunks(seeds as usize)
-        .map(|of| (mean(of, |m| m.runtime_s), mean(of, |m| m.promotions)))
-        .collect()
-}
-
 /// Where regions are cut decides by chance when the hot ones are found, and so how many runs make a mean.
 fn check(name: &str, workload: &Workload, fast_bytes: u64, reference_seeds: u64) {
-    let fast = means(workload, fast_bytes, Mode::Fast, FAST_SEEDS);
-    let truth = means(workload, fast_bytes, Mode::Reference, reference_seeds);
+    let scene = Scene {
+        workload,
+        system: "hmsdk",
+        configs: &configs(),
+        fast_bytes,
+        slice_ns: 1_000_000,
+    };
+    let fast = scene.means(Mode::Fast, FAST_SEEDS);
+    let truth = scene.means(Mode::Reference, reference_seeds);
     println!("{name}: fast {fast:?}, reference {truth:?}");
-    let moving = truth.iter().filter(|(_, promotions)| *promotions >= 1.0).count();
+    let moving = truth.iter().filter(|means| means.promotions >= 1.0).count();
     assert!(
         moving >= 3,
         "{name}: pages move with {moving} settings only, so this shows nothing"
     );
-    let mut errors: Vec<f64> = fast.iter().zip(&truth).map(|(f, t)| (f.0 / t.0 - 1.0).abs()).collect();
-    errors.sort_by(f64::total_cmp);
-    let (median, worst) = (errors[errors.len() / 2], errors[errors.len() - 1]);
-    println!(
-        "{name}: median error {:.2} %, worst {:.2} %",
-        median * 100.0,
-        worst * 100.0
-    );
-    assert!(median <= 0.01, "{name}: median error {median}");
-    assert!(worst <= 0.05, "{name}: worst error {worst}");
+    check_errors(name, &runtimes(&fast), &runtimes(&truth));
 }
 
 /// A hot tenth in slow memory and an idle rest: what regions can tell apart.

@@ -1,5 +1,6 @@
 //! The fast mode against the reference mode for `nomad`: hint faults, transactions, shadows and write faults.
 
+use crate::support::fidelity::{WORST, check_errors};
 use crate::support::{MIB, compile, machine, request};
 use serde_json::json;
 use tiertune_policy::registry::PAGE_4K;
@@ -57,13 +58,8 @@ fn transactions_and_shadows_cost_the_same_in_both_modes() {
     };
     let (fast, truth) = (means(Mode::Fast), means(Mode::Reference));
     println!("fast {fast:?}\nreference {truth:?}");
-    let mut errors: Vec<f64> = fast
-        .iter()
-        .zip(&truth)
-        .map(|(f, t)| (f[0] / t[0] - 1.0).abs())
-        .collect();
-    errors.sort_by(f64::total_cmp);
-    assert!(errors[1] <= 0.01 && errors[2] <= 0.05, "runtime errors {errors:?}");
+    let runtimes = |of: &[[f64; 4]]| of.iter().map(|figures| figures[0]).collect::<Vec<_>>();
+    check_errors("nomad", &runtimes(&fast), &runtimes(&truth));
     for (fast, truth) in fast.iter().zip(&truth) {
         assert!(
             truth[1] > 500.0 && truth[2] > 50.0,
@@ -71,7 +67,7 @@ fn transactions_and_shadows_cost_the_same_in_both_modes() {
         );
         for figure in 1..3 {
             let error = (fast[figure] / truth[figure] - 1.0).abs();
-            assert!(error <= 0.05, "figure {figure}: {fast:?} for {truth:?}");
+            assert!(error <= WORST, "figure {figure}: {fast:?} for {truth:?}");
         }
     }
 }

@@ -77,7 +77,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             });
         }
     }
-    let notes = vec![
+    let mut notes = vec![
         format!(
             "Recorded by running {} updates on a table of {} bytes with {} hot; replayed on {table_bytes} bytes with {hot_bytes} \
              hot, in {} private regions, and {factor:.2} times the updates.",
@@ -97,6 +97,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
          pooled, and the measured share of the hot part is spread evenly over it: counting noise is not carried."
             .to_owned(),
     ];
+    notes.extend(super::notes::window_note(profile));
     Ok(Replay {
         objects: vec![ReplayObject {
             name: "table".to_owned(),

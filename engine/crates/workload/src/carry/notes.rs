@@ -90,6 +90,19 @@ pub fn size_notes(
     notes
 }
 
+/// How much of a run was looked at, where that was not everything.
+pub fn window_note(profile: &Profile) -> Option<String> {
+    let metadata = &profile.metadata;
+    let share = metadata.request.window_share();
+    (share < 1.0 && metadata.slices.iter().any(|slice| slice.stationary)).then(|| {
+        format!(
+            "Of each slice of a phase whose operations are all alike, {:.0} % were looked at but for the first slice; the rest \
+             was executed and is taken to have done the same.",
+            100.0 * share
+        )
+    })
+}
+
 fn graph_is_skewed(request: &RecordRequest) -> bool {
     matches!(request.graph_input(), Some((GraphKind::Kron, ..)))
 }

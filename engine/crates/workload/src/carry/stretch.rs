@@ -238,5 +238,6 @@ fn notes(profile: &Profile, objects: &[ReplayObject], sizes: &[(&str, u64)], wor
                 .to_owned(),
         );
     }
+    notes.extend(super::notes::window_note(profile));
     notes
 }

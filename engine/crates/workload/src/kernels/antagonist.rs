@@ -34,7 +34,7 @@ impl Program for Antagonist {
     const OP_MEANING: &'static str = "one line read, or read and written";
     const PARAMETERS: &'static [Parameter] = &[
         Parameter::bytes("buffer_bytes", 4096, 1 << 46, "buffer that is streamed through").carried(),
-        Parameter::int("passes", 1, 1 << 40, "how often"),
+        Parameter::int("passes", 1, 1 << 40, "how often").work(),
         Parameter::real("write_share", 0.0, 1.0, "share of the lines that are also written").or(Default::Real(0.5)),
         Parameter::int(
             "pauses",

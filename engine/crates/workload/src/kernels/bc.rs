@@ -79,7 +79,9 @@ impl GraphProgram for Bc {
         GRAPH,
         SCALE,
         DEGREE,
-        Parameter::int("sources", 1, 1024, "source vertices").or(Default::Int(1)),
+        Parameter::int("sources", 1, 1024, "source vertices")
+            .or(Default::Int(1))
+            .work(),
         SEED,
     ];
     const CLASSES: &'static [AccessClass] = &[AccessClass::Gather, AccessClass::Update, AccessClass::Stream];

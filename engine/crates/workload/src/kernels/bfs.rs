@@ -77,13 +77,15 @@ impl GraphProgram for Bfs {
             1024,
             "searches one after the other, each from a vertex drawn at random",
         )
-        .or(Default::Int(4)),
+        .or(Default::Int(4))
+        .work(),
         SEED,
     ];
     const CLASSES: &'static [AccessClass] = &[AccessClass::Random, AccessClass::Gather, AccessClass::Stream];
     const METRICS: &'static [Metric] = &[Metric {
         name: "reached",
         unit: "",
+        role: Role::Covariate,
         meaning: "vertices that the last search reached",
     }];
     const TRAITS: &'static GraphTraits = &GraphTraits {

@@ -202,13 +202,15 @@ impl Program for Btree {
             1,
             1 << 44,
             "lookups of all threads together; every second one finds its key",
-        ),
+        )
+        .work(),
         Parameter::int("seed", 0, u64::MAX, "seed of insertions and lookups").or(Default::Int(1)),
     ];
     const CLASSES: &'static [AccessClass] = &[AccessClass::Chase, AccessClass::Random, AccessClass::Update];
     const METRICS: &'static [Metric] = &[Metric {
         name: "matches",
         unit: "",
+        role: Role::Covariate,
         meaning: "lookups that found their key",
     }];
     const SMALL: &'static str = r#"{"keys": 20000, "lookups": 40000}"#;

@@ -258,12 +258,15 @@ impl Program for Bwaves {
     const OP_MEANING: &'static str = "one grid point of a matrix product, of vectors combined, or of the matrix built";
     const PARAMETERS: &'static [Parameter] = &[
         Parameter::int("edge", 6, 1 << 14, "points along each edge of the cube").carried(),
-        Parameter::int("steps", 1, 1000, "steps in time, each with a matrix of its own").or(Default::Int(2)),
+        Parameter::int("steps", 1, 1000, "steps in time, each with a matrix of its own")
+            .or(Default::Int(2))
+            .work(),
     ];
     const CLASSES: &'static [AccessClass] = &[AccessClass::Stream];
     const METRICS: &'static [Metric] = &[Metric {
         name: "solver_iterations",
         unit: "",
+        role: Role::Covariate,
         meaning: "iterations of all solves",
     }];
     const SMALL: &'static str = r#"{"edge": 14, "steps": 1}"#;

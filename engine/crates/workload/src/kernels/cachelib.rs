@@ -209,7 +209,7 @@ impl Program for Cachelib {
     const OP_MEANING: &'static str = "one GET or update";
     const PARAMETERS: &'static [Parameter] = &[
         Parameter::int("keys", 16, 1 << 34, "items in the cache").carried(),
-        Parameter::int("operations", 1, 1 << 44, "operations of all threads together"),
+        Parameter::int("operations", 1, 1 << 44, "operations of all threads together").work(),
         Parameter::bytes("value_bytes", 64, 1 << 20, "bytes of a value").or(Default::Int(4096)),
         Parameter::real("hot_keys", 0.0, 1.0, "share of the keys that are hot").or(Default::Real(0.2)),
         Parameter::real("hot_share", 0.0, 1.0, "share of the operations that go to hot keys").or(Default::Real(0.9)),
@@ -235,11 +235,13 @@ impl Program for Cachelib {
         Metric {
             name: "hot_share",
             unit: "",
+            role: Role::Covariate,
             meaning: "share of the operations that went to hot keys",
         },
         Metric {
-            name: "promotions",
+            name: "recency_moves",
             unit: "",
+            role: Role::Covariate,
             meaning: "moves to the front of the list by recency",
         },
     ];
@@ -325,7 +327,7 @@ impl Program for Cachelib {
     fn report(values: &Values, cache: &Cache) -> Vec<(&'static str, f64)> {
         vec![
             ("hot_share", cache.hot as f64 / values.int("operations") as f64),
-            ("promotions", cache.promotions as f64),
+            ("recency_moves", cache.promotions as f64),
         ]
     }
 

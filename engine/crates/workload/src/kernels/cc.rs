@@ -70,6 +70,7 @@ impl GraphProgram for Cc {
     const METRICS: &'static [Metric] = &[Metric {
         name: "components",
         unit: "",
+        role: Role::Covariate,
         meaning: "connected components, single vertices included",
     }];
     const TRAITS: &'static GraphTraits = &GraphTraits {

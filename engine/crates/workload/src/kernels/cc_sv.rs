@@ -51,6 +51,7 @@ impl GraphProgram for CcSv {
     const METRICS: &'static [Metric] = &[Metric {
         name: "components",
         unit: "",
+        role: Role::Covariate,
         meaning: "connected components, single vertices included",
     }];
     const TRAITS: &'static GraphTraits = &GraphTraits {

@@ -367,6 +367,7 @@ impl Program for Gpt2 {
     const METRICS: &'static [Metric] = &[Metric {
         name: "tokens",
         unit: "",
+        role: Role::Covariate,
         meaning: "tokens generated for all requests",
     }];
     const SMALL: &'static str = r#"{"layers": 3, "width": 64, "vocabulary": 512, "context": 16, "batch": 3, "prompt": 6,

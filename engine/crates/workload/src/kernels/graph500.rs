@@ -82,7 +82,9 @@ impl GraphProgram for Graph500 {
         GRAPH,
         SCALE,
         DEGREE,
-        Parameter::int("roots", 1, 64, "searches; Graph500 takes 64").or(Default::Int(64)),
+        Parameter::int("roots", 1, 64, "searches; Graph500 takes 64")
+            .or(Default::Int(64))
+            .work(),
         SEED,
     ];
     const CLASSES: &'static [AccessClass] = &[
@@ -94,6 +96,7 @@ impl GraphProgram for Graph500 {
     const METRICS: &'static [Metric] = &[Metric {
         name: "broken_rules",
         unit: "",
+        role: Role::Validity,
         meaning: "rules of the validation that a search broke",
     }];
     const SMALL: &'static str = r#"{"graph": "kron", "scale": 10, "roots": 3}"#;

@@ -57,7 +57,7 @@ impl Program for Gups {
         )
         .carried(),
         Parameter::real("hot_share", 0.0, 1.0, "share of the updates that go to the hot part").or(Default::Real(0.9)),
-        Parameter::int("updates", 1, 10_000_000_000_000, "updates of all threads together"),
+        Parameter::int("updates", 1, 10_000_000_000_000, "updates of all threads together").work(),
         Parameter::new(
             "moves",
             crate::parameter::Kind::Other,

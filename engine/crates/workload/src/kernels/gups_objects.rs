@@ -56,6 +56,17 @@ fn table(values: &Values) -> ObjectSpec {
         .swept()
 }
 
+/// Updates before a phase begins.
+fn done_before(values: &Values, phase: u64) -> u64 {
+    let (updates, phases) = (values.int("updates"), values.int("phases"));
+    let share = values.real("first_share");
+    if share == 0.0 || phase == 0 || phases == 1 {
+        return updates * phase / phases;
+    }
+    let first = (updates as f64 * share).round() as u64;
+    first + (updates - first) * (phase - 1) / (phases - 1)
+}
+
 impl Program for GupsObjects {
     const NAME: &'static str = "gups_objects";
     const FAMILY: &'static str = "gups";
@@ -73,14 +84,22 @@ impl Program for GupsObjects {
             1,
             10_000_000_000_000,
             "updates of all threads together, all phases",
-        ),
+        )
+        .work(),
         Parameter::int(
             "phases",
             1,
             64,
-            "phases of equally many updates; the hot set moves between them",
+            "phases, of equally many updates unless first_share says otherwise; the hot set moves between them",
         )
         .or(Default::Int(1)),
+        Parameter::real(
+            "first_share",
+            0.0,
+            1.0,
+            "share of the updates in the first phase; 0: as many as in each other one",
+        )
+        .or(Default::Real(0.0)),
         Parameter::real("turnover", 0.0, 1.0, "part of the hot set that a move replaces").or(Default::Real(1.0)),
         Parameter::flag(
             "alternate",
@@ -111,9 +130,8 @@ impl Program for GupsObjects {
         let data: Vec<AtomicU64> = (0..backed).map(|_| AtomicU64::new(0)).collect();
         let lines = shape.object_bytes.div_ceil(LINE);
         let line_words = (shape.object_bytes.min(LINE) / WORD) as usize;
-        let (updates, phases) = (values.int("updates"), values.int("phases"));
-        for phase in 0..phases {
-            let count = (updates * (phase + 1) / phases - updates * phase / phases) as usize;
+        for phase in 0..values.int("phases") {
+            let count = (done_before(values, phase + 1) - done_before(values, phase)) as usize;
             let sequential = values.flag("alternate") && phase % 2 == 1;
             let (name, ns) = if sequential {
                 ("sequential", SEQUENTIAL_NS)
@@ -184,6 +202,11 @@ impl Program for GupsObjects {
             let near = table / object * object;
             let text = format!("is {table}, which is no whole number of objects; the nearest is {near}");
             return Err(ParameterError::new("table_bytes", text));
+        }
+        let share = values.real("first_share");
+        if share > 0.0 && values.int("phases") == 1 {
+            let text = format!("is {share}, but there is one phase; the valid value is 0, or give phases");
+            return Err(ParameterError::new("first_share", text));
         }
         within("hot_bytes", values.int("hot_bytes"), object, table)
     }

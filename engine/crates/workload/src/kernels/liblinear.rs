@@ -139,21 +139,25 @@ impl Program for Liblinear {
         Metric {
             name: "outer_iterations",
             unit: "",
+            role: Role::Covariate,
             meaning: "Newton steps",
         },
         Metric {
             name: "inner_iterations",
             unit: "",
+            role: Role::Covariate,
             meaning: "steps of conjugate gradients, or passes over the active features",
         },
         Metric {
             name: "active_share",
             unit: "",
+            role: Role::Covariate,
             meaning: "part of the features that a pass goes through, in the mean",
         },
         Metric {
             name: "nonzero_weights",
             unit: "",
+            role: Role::Covariate,
             meaning: "features whose weight is not 0",
         },
     ];

@@ -64,7 +64,7 @@ impl GraphProgram for Pr {
         GRAPH,
         SCALE,
         DEGREE,
-        Parameter::int("iterations", 1, 1000, "sweeps over all edges"),
+        Parameter::int("iterations", 1, 1000, "sweeps over all edges").work(),
         SEED,
     ];
     const CLASSES: &'static [AccessClass] = &[AccessClass::Gather, AccessClass::Stream];

@@ -186,7 +186,7 @@ impl Program for Redis {
     const OP_MEANING: &'static str = "one GET or SET";
     const PARAMETERS: &'static [Parameter] = &[
         Parameter::int("records", 16, 1 << 34, "records that are loaded").carried(),
-        Parameter::int("operations", 1, 1 << 44, "GETs and SETs"),
+        Parameter::int("operations", 1, 1 << 44, "GETs and SETs").work(),
         Parameter::real("set_share", 0.0, 1.0, "share of SETs").or(Default::Real(0.0)),
         Parameter::bytes("value_bytes", 16, 16 << 10, "bytes of a value").or(Default::Int(1000)),
         Parameter::word(
@@ -216,6 +216,7 @@ impl Program for Redis {
     const METRICS: &'static [Metric] = &[Metric {
         name: "sets",
         unit: "",
+        role: Role::Covariate,
         meaning: "operations that were SETs",
     }];
     const SMALL: &'static str = r#"{"records": 6000, "operations": 20000, "set_share": 0.1}"#;

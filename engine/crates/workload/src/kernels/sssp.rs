@@ -84,7 +84,8 @@ impl GraphProgram for Sssp {
             1024,
             "searches one after the other, each from a vertex drawn at random",
         )
-        .or(Default::Int(1)),
+        .or(Default::Int(1))
+        .work(),
         Parameter::int(
             "delta",
             1,
@@ -98,6 +99,7 @@ impl GraphProgram for Sssp {
     const METRICS: &'static [Metric] = &[Metric {
         name: "reached",
         unit: "",
+        role: Role::Covariate,
         meaning: "vertices that the last search reached",
     }];
     const TRAITS: &'static GraphTraits = &GraphTraits {

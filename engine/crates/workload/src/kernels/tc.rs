@@ -69,6 +69,7 @@ impl GraphProgram for Tc {
     const METRICS: &'static [Metric] = &[Metric {
         name: "triangles",
         unit: "",
+        role: Role::Covariate,
         meaning: "triangles of the graph",
     }];
     const TRAITS: &'static GraphTraits = &GraphTraits {

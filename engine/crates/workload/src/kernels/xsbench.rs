@@ -256,13 +256,14 @@ impl Program for Xsbench {
         Parameter::word("model", "a reactor model", &["small", "large"], "68 or 355 nuclides")
             .or(Default::Word("large")),
         Parameter::int("gridpoints", 4, 1 << 32, "grid points of a nuclide").carried(),
-        Parameter::int("lookups", 1, 1 << 44, "lookups of all threads together"),
+        Parameter::int("lookups", 1, 1 << 44, "lookups of all threads together").work(),
         Parameter::int("seed", 0, u64::MAX, "seed of grids and lookups").or(Default::Int(1)),
     ];
     const CLASSES: &'static [AccessClass] = &[AccessClass::Chase, AccessClass::Random];
     const METRICS: &'static [Metric] = &[Metric {
         name: "nuclides_per_lookup",
         unit: "",
+        role: Role::Covariate,
         meaning: "nuclides read by a lookup in the mean",
     }];
     const SMALL: &'static str = r#"{"model": "small", "gridpoints": 200, "lookups": 30000}"#;

@@ -112,7 +112,7 @@ fn threads_that_update_the_same_items_keep_them_whole() {
             outcome
                 .metrics
                 .iter()
-                .any(|(name, value)| *name == "promotions" && *value > 1000.0)
+                .any(|(name, value)| *name == "recency_moves" && *value > 1000.0)
         );
     }
 }

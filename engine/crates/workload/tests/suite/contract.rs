@@ -40,6 +40,12 @@ fn declarations_are_whole() {
             kernel.parameters.iter().any(|parameter| parameter.carried),
             "{name} is never carried"
         );
+        for metric in kernel.metrics {
+            let same = |other: &&tiertune_workload::kernel::Metric| other.name == metric.name;
+            for other in KERNELS.iter().filter_map(|kernel| kernel.metrics.iter().find(same)) {
+                assert_eq!(metric, other, "{name}: a name means one thing");
+            }
+        }
         for parameter in kernel.parameters {
             assert!(!parameter.meaning.is_empty(), "{name}: {}", parameter.name);
             let spelled = |text: &str| parameter.name.ends_with(text);
@@ -49,6 +55,31 @@ fn declarations_are_whole() {
                 spelled("_bytes"),
                 "{name}: names carry their unit: {}",
                 parameter.name
+            );
+        }
+    }
+}
+
+#[test]
+fn more_work_is_a_longer_run_on_the_same_memory() {
+    for kernel in KERNELS {
+        let work: Vec<_> = kernel.parameters.iter().filter(|parameter| parameter.work).collect();
+        assert!(work.len() <= 1, "{}: one parameter counts the work", kernel.name);
+        for parameter in work {
+            let values = values(kernel);
+            let count = values.int(parameter.name);
+            let longer = values.clone().with(parameter.name, 2 * count);
+            assert_eq!((kernel.objects)(&values), (kernel.objects)(&longer), "{}", kernel.name);
+            let run = |values: &Values| {
+                let mut host = Host::new(1);
+                (kernel.native)(&mut host, values, false);
+                host.timed().1 as f64
+            };
+            let growth = run(&longer) / run(&values);
+            assert!(
+                (1.6..=2.4).contains(&growth),
+                "{}: {growth} times the operations",
+                kernel.name
             );
         }
     }

@@ -7,6 +7,7 @@ mod contract;
 mod kernels;
 mod liblinear;
 mod masim;
+mod microbenchmarks;
 mod npb;
 mod recording;
 mod redis;

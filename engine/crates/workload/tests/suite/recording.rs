@@ -6,7 +6,7 @@ use tiertune_workload::graph::GraphKind;
 use tiertune_workload::kernels::{bc, graph_bytes};
 use tiertune_workload::law::expected_degree_cv2;
 use tiertune_workload::profile::PAGE_BYTES;
-use tiertune_workload::{AccessClass, Columns, Profile, RecordRequest, record};
+use tiertune_workload::{AccessClass, CarrySpec, Columns, Profile, RecordRequest, record};
 
 fn request(value: serde_json::Value) -> RecordRequest {
     serde_json::from_value(value).unwrap()
@@ -289,4 +289,99 @@ fn broken_profiles_are_refused() {
             .to_string()
             .contains("version 0")
     );
+}
+
+/// Reads of each page over the run.
+fn page_reads(profile: &Profile) -> Vec<f64> {
+    let columns = &profile.columns;
+    let pages = columns.page.iter().max().map_or(0, |page| *page as usize + 1);
+    let mut reads = vec![0.0; pages];
+    for row in 0..columns.len() {
+        reads[columns.page[row] as usize] += f64::from(columns.reads[row]);
+    }
+    reads
+}
+
+#[test]
+fn windows_of_stationary_phases_stand_for_the_rest() {
+    for (asked, stationary) in [
+        (
+            json!({"kernel": "gups", "table_bytes": 4 << 20, "hot_bytes": 1 << 19, "updates": 800_000, "threads": 1}),
+            true,
+        ),
+        (
+            json!({"kernel": "ycsb", "records": 20_000, "operations": 150_000, "workload": "a"}),
+            true,
+        ),
+        (json!({"kernel": "redis", "records": 6_000, "operations": 60_000}), true),
+        (json!({"kernel": "npb_lu", "edge": 20, "iterations": 2}), false),
+    ] {
+        let of = |share: f64| {
+            let mut asked = asked.clone();
+            asked["llc_bytes"] = 65_536.into();
+            asked["window_share"] = share.into();
+            record(&request(asked)).unwrap()
+        };
+        let (whole, windows) = (of(1.0), of(0.2));
+        check_conservation(&windows);
+        let told = |profile: &Profile| {
+            let replay = profile.carry(&CarrySpec::new(PAGE_BYTES)).unwrap();
+            replay.notes.iter().any(|note| note.contains("20 % were looked at"))
+        };
+        assert_eq!((told(&whole), told(&windows)), (false, stationary));
+        let name = whole.metadata.request.kernel();
+        let ops = |profile: &Profile| -> u64 { profile.metadata.slices.iter().map(|slice| slice.ops).sum() };
+        assert_eq!(ops(&whole), ops(&windows), "{name}");
+        if !stationary {
+            assert_eq!(
+                whole.columns, windows.columns,
+                "{name}: what is not alike is looked at as a whole"
+            );
+            continue;
+        }
+        assert_ne!(whole.columns, windows.columns, "{name}");
+        for (all, some) in [
+            (whole.metadata.total_reads, windows.metadata.total_reads),
+            (whole.metadata.total_writebacks, windows.metadata.total_writebacks),
+            (sum(&whole.columns.stores), sum(&windows.columns.stores)),
+            (sum(&whole.columns.touches), sum(&windows.columns.touches)),
+        ] {
+            let off = (some as f64 - all as f64).abs() / (all.max(1) as f64);
+            assert!(off < 0.03, "{name}: {some} against {all}");
+        }
+        // What is hot is as hot, in tenths of the pages of the whole recording.
+        let (mut pages, seen) = (
+            page_reads(&whole).into_iter().enumerate().collect::<Vec<_>>(),
+            page_reads(&windows),
+        );
+        pages.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let totals = [pages.iter().map(|page| page.1).sum::<f64>(), seen.iter().sum()];
+        for tenth in pages.chunks(pages.len().div_ceil(10)) {
+            let all: f64 = tenth.iter().map(|page| page.1).sum::<f64>() / totals[0];
+            let some: f64 = tenth.iter().map(|page| seen.get(page.0).unwrap_or(&0.0)).sum::<f64>() / totals[1];
+            assert!((all - some).abs() < 0.02, "{name}: {some} against {all}");
+        }
+    }
+}
+
+#[test]
+fn the_share_of_windows_is_told_with_a_recording_and_checked() {
+    let asked = json!({"kernel": "redis", "records": 1000, "operations": 1000, "llc_bytes": 4096});
+    let plain = serde_json::to_value(request(asked.clone())).unwrap();
+    assert!(
+        plain.get("window_share").is_none(),
+        "requests of older versions stay the same: {plain}"
+    );
+    let mut some = asked.clone();
+    some["window_share"] = 0.25.into();
+    assert_eq!(serde_json::to_value(request(some)).unwrap()["window_share"], 0.25);
+    for wrong in [json!(0), json!(1.5), json!("much")] {
+        let mut asked = asked.clone();
+        asked["window_share"] = wrong.clone();
+        let said = RecordRequest::try_from(asked).unwrap_err().to_string();
+        assert_eq!(
+            said,
+            format!("record.window_share is {wrong}, it must be from 0.01 to 1")
+        );
+    }
 }

@@ -1,5 +1,7 @@
 //! Machines, workloads and configurations that the integration tests share.
 
+pub mod fidelity;
+
 use serde_json::{Value, json};
 use tiertune_policy::knob::{Config, KnobKind};
 use tiertune_policy::{CounterRng, registry};

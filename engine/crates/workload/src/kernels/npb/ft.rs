@@ -299,18 +299,22 @@ impl Program for Ft {
         Parameter::int("nx", 16, 1 << 16, "points along x, a power of two").carried(),
         Parameter::int("ny", 4, 1 << 16, "points along y, a power of two").carried(),
         Parameter::int("nz", 4, 1 << 16, "points along z, a power of two").carried(),
-        Parameter::int("iterations", 1, 1000, "steps in time").or(Default::Int(6)),
+        Parameter::int("iterations", 1, 1000, "steps in time")
+            .or(Default::Int(6))
+            .work(),
     ];
     const CLASSES: &'static [AccessClass] = &[AccessClass::Random, AccessClass::Stream];
     const METRICS: &'static [Metric] = &[
         Metric {
             name: "checksum_real",
             unit: "",
+            role: Role::Covariate,
             meaning: "real part of the checksum after the last iteration",
         },
         Metric {
             name: "checksum_imaginary",
             unit: "",
+            role: Role::Covariate,
             meaning: "imaginary part of the checksum after the last iteration",
         },
     ];

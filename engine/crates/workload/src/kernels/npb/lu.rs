@@ -340,12 +340,15 @@ impl Program for Lu {
     const OP_MEANING: &'static str = "one grid point swept in one direction, or a part of its residual taken";
     const PARAMETERS: &'static [Parameter] = &[
         Parameter::int("edge", 8, 1 << 16, "points along each edge of the cube").carried(),
-        Parameter::int("iterations", 1, 1000, "iterations of two sweeps").or(Default::Int(6)),
+        Parameter::int("iterations", 1, 1000, "iterations of two sweeps")
+            .or(Default::Int(6))
+            .work(),
     ];
     const CLASSES: &'static [AccessClass] = &[AccessClass::Stream];
     const METRICS: &'static [Metric] = &[Metric {
         name: "residual_left",
         unit: "",
+        role: Role::Covariate,
         meaning: "norm of the residual at the end against that at the start",
     }];
     const SMALL: &'static str = r#"{"edge": 24, "iterations": 3}"#;

@@ -385,12 +385,15 @@ impl Program for Sp {
     const OP_MEANING: &'static str = "one grid point solved along one axis, or a part of its right-hand side taken";
     const PARAMETERS: &'static [Parameter] = &[
         Parameter::int("edge", 8, 1 << 16, "points along each edge of the cube").carried(),
-        Parameter::int("iterations", 1, 1000, "steps").or(Default::Int(6)),
+        Parameter::int("iterations", 1, 1000, "steps")
+            .or(Default::Int(6))
+            .work(),
     ];
     const CLASSES: &'static [AccessClass] = &[AccessClass::Stream];
     const METRICS: &'static [Metric] = &[Metric {
-        name: "residual_left",
+        name: "rhs_left",
         unit: "",
+        role: Role::Covariate,
         meaning: "norm of the right-hand side at the end against that at the start",
     }];
     const SMALL: &'static str = r#"{"edge": 24, "iterations": 3}"#;
@@ -421,7 +424,7 @@ impl Program for Sp {
     }
 
     fn report(_values: &Values, flow: &Flow) -> Vec<(&'static str, f64)> {
-        vec![("residual_left", left(flow))]
+        vec![("rhs_left", left(flow))]
     }
 
     fn verify(values: &Values, flow: &Flow) -> Vec<Check> {

@@ -52,21 +52,25 @@ impl Program for Tpcc {
         Metric {
             name: "new_orders",
             unit: "",
+            role: Role::Covariate,
             meaning: "orders entered",
         },
         Metric {
             name: "delivered",
             unit: "",
+            role: Role::Covariate,
             meaning: "orders delivered",
         },
         Metric {
             name: "rollbacks",
             unit: "",
+            role: Role::Covariate,
             meaning: "entries taken back because of an unknown item",
         },
         Metric {
             name: "aborts",
             unit: "",
+            role: Role::Covariate,
             meaning: "transactions that had to be repeated",
         },
     ];

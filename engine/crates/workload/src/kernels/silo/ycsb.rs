@@ -92,7 +92,7 @@ impl Program for Ycsb {
     const OP_MEANING: &'static str = "one transaction of one operation";
     const PARAMETERS: &'static [Parameter] = &[
         Parameter::int("records", 16, 1 << 36, "records that are loaded").carried(),
-        Parameter::int("operations", 1, 1 << 44, "operations of all threads together"),
+        Parameter::int("operations", 1, 1 << 44, "operations of all threads together").work(),
         Parameter::word(
             "workload",
             "one of YCSB's workloads",
@@ -117,11 +117,13 @@ impl Program for Ycsb {
         Metric {
             name: "aborts",
             unit: "",
+            role: Role::Covariate,
             meaning: "transactions that had to be repeated",
         },
         Metric {
             name: "rows_scanned",
             unit: "",
+            role: Role::Covariate,
             meaning: "records that scans handed out",
         },
     ];
