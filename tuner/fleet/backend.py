@@ -19,7 +19,8 @@ from tiertune.tuner.fleet.play import Play, Played
 from tiertune.tuner.fleet.pool import Pool
 from tiertune.tuner.fleet.yardstick import YARDSTICK, Drift
 from tiertune.tuner.live.fitness import Nodes
-from tiertune.tuner.live.launch import launch, metrics_of, raw_of
+from tiertune.tuner.live.launch import launch, raw_of
+from tiertune.tuner.live.measurement import figures
 from tiertune.tuner.live.probing import LOCALE, MOST_S, stranger_in
 from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial
 from tiertune.workloads.definition import Workload
@@ -81,7 +82,7 @@ class FleetBackend(Backend):
         while True:
             with self._pool.lent(trial) as host:
                 try:
-                    return self._on(host, trial)
+                    return self._on(host, trial, timeline_points)
                 except _HostLost as lost:
                     self._lose(host, lost.why)
 
@@ -113,7 +114,7 @@ class FleetBackend(Backend):
     def _is_live(self, scenario: Scenario) -> bool:
         return self._workloads[scenario.key].on_host is not None
 
-    def _on(self, host: Host, trial: Trial) -> Measurement:
+    def _on(self, host: Host, trial: Trial, timeline_points: int) -> Measurement:
         workload = self._workloads[trial.scenario.key]
         part = workload.on_host
         assert part is not None
@@ -134,12 +135,11 @@ class FleetBackend(Backend):
         if drift is not None:
             raise _HostLost(drift)
         try:
-            metrics = metrics_of(trial, part, said)
+            metrics, timeline = figures(trial, part, said, timeline_points)
         except HostUnfit as error:
             raise _HostLost(str(error)) from error
-        return Measurement(
-            Status.OK, metrics, wall_s=float(said["wall_s"]), raw=raw_of(host.name, said), worker=host.name
-        )
+        wall_s, raw = float(said["wall_s"]), raw_of(host.name, said)
+        return Measurement(Status.OK, metrics, timeline, wall_s=wall_s, raw=raw, worker=host.name)
 
     def _played(self, name: str, host: Host, action: str, variables: Mapping[str, Any]) -> dict[str, Any]:
         """The result of a play's `action` on one host. Raises _HostLost, or BackendLost after `cancel`."""

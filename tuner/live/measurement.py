@@ -39,27 +39,38 @@ def measured(
         "wall_s": ended.wall_s,
         "fetched": fetched,
     }
-    told_of = report.parsed(fetched.get(REPORT, ""))
-    trials = phases_of(events_of(ended.output)) if part.metrics == "tierload" else []
     document = {
         "output": ended.output[-MOST_RAW:],
-        "report": report.kept(told_of),
+        "report": report.kept(report.parsed(fetched.get(REPORT, ""))),
         "host_state": told(*host),
         **(more or {}),
     }
-    metrics = {
-        **report.metrics(told_of),
-        **metrics_of(trial, part, said),
-        **report.of_phases(told_of, trials),
-    }
+    metrics, timeline = figures(trial, part, said, timeline_points)
     wrong = throttling(*host, ended.wall_s, os.cpu_count() or 1)
     if wrong is not None:
         raise HostUnfit(f"this host was not in order: {wrong}")
     return Measurement(
         Status.OK,
         metrics,
-        report.timeline(told_of, timeline_points) if timeline_points else {},
+        timeline,
         wall_s=ended.wall_s,
         raw=json.dumps(document, sort_keys=True),
         worker=host[0].host or None,
     )
+
+
+def figures(
+    trial: Trial, part: HostPart, said: Mapping[str, Any], timeline_points: int
+) -> tuple[dict[str, float], dict[str, list[float]]]:
+    """Metrics of the program, its phases and the daemon; the daemon's time series where points are asked for.
+
+    `said` is what the command printed and left, as `metrics_of` takes it; raises as that does.
+    """
+    of_daemon = report.parsed(said.get("fetched", {}).get(REPORT, ""))
+    trials = phases_of(events_of(said["output"])) if part.metrics == "tierload" else []
+    metrics = {
+        **report.metrics(of_daemon),
+        **metrics_of(trial, part, said),
+        **report.of_phases(of_daemon, trials),
+    }
+    return metrics, report.timeline(of_daemon, timeline_points) if timeline_points else {}

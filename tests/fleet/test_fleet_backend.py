@@ -1,0 +1,100 @@
+"""Live trials on hosts of a fleet keep the contract of backends; Ansible and the hosts are made up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contracts.backend import BackendContract
+from tests.tuner.test_backends import TINY
+from tiertune.tuner.backend import Backend
+from tiertune.tuner.fleet import backend as fleet
+from tiertune.tuner.fleet.inventory import Host
+from tiertune.tuner.fleet.play import Played
+from tiertune.tuner.simulation import SimBackend
+from tiertune.tuner.trial import Scenario, Trial
+from tiertune.workloads.definition import load_workload
+
+HOST = """\
+host:
+  command: [/opt/program, "{seed}"]
+  footprint: 1GiB
+  metrics: {runtime_s: 'took ([\\d.]+) s'}
+"""
+SCENARIO = Scenario("tiny", "skx-numa", "1:8", 4, 4096)
+REPORT = {
+    "page_bytes": 4096,
+    "series": [
+        {
+            "at_s": at / 10,
+            "promoted_bytes": at * 4096,
+            "demoted_bytes": 0,
+            "fast_bytes": 1,
+            "samples": at,
+            "hint_faults": 0,
+        }
+        for at in range(100)
+    ],
+    "overhead": {"cpu_s": 0.25},
+}
+
+
+class _Hosts:
+    """Hosts on which a program takes as many seconds as its seed."""
+
+    def __init__(
+        self, name: str, inventory: Path, action: str, limit: str = "", variables: Mapping[str, Any] = {}
+    ) -> None:
+        self._name, self._limit, self._variables = name, limit, variables
+
+    def run(self) -> Played:
+        if self._name == "facts.yml":
+            return Played(results={name: {"facts": {}} for name in ("a", "b")})
+        seed = self._variables["trial_command"][-1]
+        said = {
+            "ended": "finished",
+            "returncode": 0,
+            "output": f"took {seed} s\n",
+            "errors": "",
+            "wall_s": 1.0,
+            "fetched": {"report.json": json.dumps(REPORT)},
+        }
+        return Played(results={self._limit: said})
+
+    def cancel(self) -> None:
+        pass
+
+
+class TestFleetBackend(BackendContract):
+    @pytest.fixture(autouse=True)
+    def made_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(fleet, "Play", _Hosts)
+        monkeypatch.setattr(fleet, "traits", lambda facts, fast, slow: {})
+
+    def make(self, folder: Path) -> Backend:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "tiny.yaml").write_text(TINY + HOST)
+        made = load_workload(str(folder / "tiny.yaml"))
+        inner = SimBackend(folder / "profiles", lambda name: made)
+        hosts = [Host("a"), Host("b")]
+        return fleet.FleetBackend(inner, folder, hosts, {SCENARIO.key: made}, lambda sentence: None)
+
+    def trial(self) -> Trial:
+        return Trial("c", "cell", 1, SCENARIO, "hemem", {"read_hot_threshold": 4}, 5)
+
+    def test_what_the_daemon_did_is_measured_as_here(self, backend: Backend) -> None:
+        measurement = backend.run(self.trial(), timeline_points=9)
+        assert measurement.metrics == {
+            "runtime_s": 5.0,
+            "promoted_bytes": 99 * 4096.0,
+            "demoted_bytes": 0.0,
+            "samples": 99.0,
+            "hint_faults": 0.0,
+            "tierd_cpu_s": 0.25,
+        }
+        assert measurement.timeline["promotions_per_s"] == pytest.approx([10.0] * 9)
+        assert measurement.worker in ("a", "b")
