@@ -184,6 +184,7 @@ def tierload() -> Path:
         return find_tierload()
 
 
+@pytest.mark.long
 def test_this_host_is_measured_and_a_run_uses_the_machine(tmp_path: Path, tierload: Path) -> None:
     arguments = ("calibrate", "here", "--slow-from", "clx-optane", "--tierload", tierload)
     out = tmp_path / "here.yaml"

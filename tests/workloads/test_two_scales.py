@@ -115,6 +115,7 @@ def runtimes(record: dict[str, Any], carry: dict[str, Any], folder: Path) -> lis
     return [float(engine.run(loaded, request)["metrics"]["runtime_s"]) for request in requests]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
 def test_both_scales_choose_alike(family: str, tmp_path: Path) -> None:
     record, larger, carry = FAMILIES[family]
