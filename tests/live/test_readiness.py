@@ -52,6 +52,12 @@ def test_one_node_or_no_signal_is_bad() -> None:
     )
 
 
+@pytest.mark.parametrize(("nodes", "remedy"), [(1, "a second memory node first"), (2, REMEDIES["pebs"])])
+def test_counters_of_two_tiers_take_two_nodes_before_a_processor(nodes: int, remedy: str) -> None:
+    found = {entry.name: entry for entry in of_probe(probe(nodes=nodes, working=()))}
+    assert found["counters"].remedy == remedy
+
+
 def test_the_command_asks_the_daemon(tmp_path: Path) -> None:
     """With a daemon that is made up, since what this machine has is its own affair."""
     said = json.dumps(probe(nodes=1))

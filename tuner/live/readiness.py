@@ -63,7 +63,8 @@ def of_probe(probe: Mapping[str, Any]) -> Iterator[Readiness]:
     if probe["counters"] != "hardware":
         why = f" ({probe['counters_problem']})" if probe.get("counters_problem") else ""
         detail = f"{probe['counters']}{why}: Colloid, Alto and PACT work on estimates, and reports say so"
-        yield Readiness("counters", "warning", detail, REMEDIES["pebs"])
+        remedy = REMEDIES["pebs"] if len(nodes) > 1 else "a second memory node first"
+        yield Readiness("counters", "warning", detail, remedy)
     for rival in probe["rivals"]:
         yield Readiness("others", "warning", rival, "end them, if they are yours, before a campaign")
 
