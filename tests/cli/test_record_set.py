@@ -15,9 +15,9 @@ from tiertune import memory_limit
 from tiertune.engine import EngineError
 from tiertune.files import names
 from tiertune.machines.definition import load_machine
-from tiertune.tuner.cli.record_set import _side_by_side, workloads_named
+from tiertune.tuner.cli.record_set import Room, _side_by_side, workloads_named
 from tiertune.workloads import profile
-from tiertune.workloads.definition import load_workload
+from tiertune.workloads.definition import Workload, load_workload
 
 NAMES = ("btree@smoke", "masim-stairs@smoke", "cachelib@smoke")
 
@@ -68,15 +68,18 @@ def test_no_more_run_side_by_side_than_fit_together(
     each_bytes: int, at_a_time: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """100 bytes are free; before memory was shared, two of 60 ran at a time."""
-    lock, running, most = threading.Lock(), 0, 0
+    changed, running, most = threading.Condition(), 0, 0
 
     def recorded(*_given: object, **_more: object) -> SimpleNamespace:
         nonlocal running, most
-        with lock:
+        with changed:
             running += 1
             most = max(most, running)
+            changed.notify_all()
+            # As many as should run do so together, however slow this machine is; one more has time to.
+            changed.wait_for(lambda: most >= at_a_time, timeout=60)
         time.sleep(0.1)
-        with lock:
+        with changed:
             running -= 1
         return SimpleNamespace(footprint_bytes=1)
 
@@ -94,21 +97,32 @@ def test_one_that_fails_ends_those_that_wait_for_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
+    all_there, closed, close = threading.Barrier(len(NAMES)), threading.Event(), Room.close
 
-    def broken(workload: object, *_given: object, **_more: object) -> None:
-        begun.append(getattr(workload, "name", ""))
-        time.sleep(0.1)
+    def sixty(*_given: object) -> int:
+        all_there.wait(60)
+        return 60
+
+    def broken(workload: Workload, *_given: object, **_more: object) -> None:
+        begun.append(workload.name)
+        if len(begun) > 1:
+            closed.wait(60)
         raise EngineError("no")
 
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    def closing(room: Room) -> None:
+        close(room)
+        closed.set()
+
+    monkeypatch.setattr("os.cpu_count", lambda: len(NAMES))
     monkeypatch.setattr(memory_limit, "free_bytes", lambda: 100)
-    monkeypatch.setattr(profile, "recording_bytes", lambda *_: 60)
+    monkeypatch.setattr(profile, "recording_bytes", sixty)
     monkeypatch.setattr(profile, "profile_for", broken)
+    monkeypatch.setattr(Room, "close", closing)
     workloads = [load_workload(name) for name in NAMES]
-    with pytest.raises(EngineError, match=f"{workloads[0].name}: no"):
+    with pytest.raises(EngineError, match=r"-smoke: no") as failed:
         _side_by_side(workloads, load_machine("skx-numa"), 2 << 20, None, tmp_path)
-    # Another may have got the memory of the first before that was noticed; the third was never begun.
-    assert begun[0] == workloads[0].name
+    # Which is first is for the threads. The next may get its memory before that is noticed, the last not.
+    assert str(failed.value) == f"{begun[0]}: no"
     assert len(begun) <= 2
 
 
