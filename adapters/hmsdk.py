@@ -167,15 +167,19 @@ class HmsdkAdapter(Adapter):
 
     def _meant(self, files: Mapping[str, int | float], config: Config) -> dict[str, int | float]:
         """What the numbers in `files` amount to, in the knobs' units."""
+        knobs = {knob.name: knob for knob in self.info.knobs}
         meant: dict[str, int | float] = {}
         for knob, value in files.items():
             per_unit = PLACES[knob].per_unit
             meant[knob] = value if per_unit == 1 else value / per_unit
-        if "aggr_ratio" in files and "sample_interval_us" in files:
-            meant["aggr_ratio"] = round(files["aggr_ratio"] / max(files["sample_interval_us"], 1))
-        if "max_regions_ratio" in files and "min_regions" in files:
-            meant["max_regions_ratio"] = round(files["max_regions_ratio"] / max(files["min_regions"], 1))
-        defaults = {knob.name: knob.default for knob in self.info.knobs}
+        for ratio, sibling in SIBLING.items():
+            if ratio in files and sibling not in files:
+                raise AdapterError(f"{PLACES[ratio].name} says nothing without {PLACES[sibling].name}")
+            if ratio in files:
+                meant[ratio] = files[ratio] / max(files[sibling], 1)
+                if knobs[ratio].type == "int":
+                    meant[ratio] = round(meant[ratio])
+        defaults = {name: knob.default for name, knob in knobs.items()}
         samples, aggregation_us = _units(defaults | meant | config)
         for knob in COARSE & set(files):
             if knob.endswith("_percent"):
@@ -190,15 +194,6 @@ class HmsdkAdapter(Adapter):
         for knob in NO_LIMIT_AT_0 & set(files):
             if files[knob] >= UNLIMITED:
                 meant[knob] = 0
-        for share, whole in (
-            ("wmark_mid_ratio", "wmark_high_permil"),
-            ("wmark_low_ratio", "wmark_mid_ratio"),
-        ):
-            if share in files and whole in files:
-                meant[share] = files[share] / max(files[whole], 1)
-        for alone, sibling in SIBLING.items():
-            if alone in files and sibling not in files:
-                raise AdapterError(f"{PLACES[alone].name} says nothing without {PLACES[sibling].name}")
         return meant
 
     def native_block(self, config: Mapping[str, Value]) -> str:

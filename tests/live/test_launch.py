@@ -48,7 +48,7 @@ def test_first_touch_needs_no_daemon() -> None:
 
 def test_the_metrics_of_tierload() -> None:
     noise = "numactl: a warning\n" + END
-    assert metrics_of(TRIAL, PART, said(output=noise)) == {"runtime_s": 2.5, "throughput_mops": 40.0}
+    assert metrics_of(TRIAL, PART, said(output=noise), {}) == {"runtime_s": 2.5, "throughput_mops": 40.0}
 
 
 @pytest.mark.parametrize(
@@ -65,19 +65,19 @@ def test_what_goes_wrong_is_told_apart(
     changes: dict[str, Any], error: type[Exception], sentence: str
 ) -> None:
     with pytest.raises(error, match=sentence):
-        metrics_of(TRIAL, PART, said(**changes))
+        metrics_of(TRIAL, PART, said(**changes), {})
 
 
 def test_a_run_beyond_its_cap_is_a_timeout_with_a_bound() -> None:
     with pytest.raises(TrialTimeout) as raised:
-        metrics_of(replace(TRIAL, cap=2.0), PART, said())
+        metrics_of(replace(TRIAL, cap=2.0), PART, said(), {})
     assert raised.value.metrics == {"runtime_s": 2.0}
 
 
 def test_a_wrong_result_is_no_measurement() -> None:
     wrong = '{"event":"trial","checks":[{"name":"sum","passed":false,"detail":"1"}],"metrics":{}}\n'
     with pytest.raises(NoMetrics, match="wrong result: sum"):
-        metrics_of(TRIAL, PART, said(output=wrong + END))
+        metrics_of(TRIAL, PART, said(output=wrong + END), {})
 
 
 def test_the_last_number_that_an_expression_finds() -> None:

@@ -31,7 +31,7 @@ HOT_SETS = marks(("hot set 1", 0.5, 2.0, 8_000_000), ("hot set 2", 2.5, 4.0, 8_0
 
 
 def test_a_live_trial_has_the_figures_of_its_phases() -> None:
-    found = metrics_of(TRIAL, PART, said(output=HOT_SETS + TRIAL_END + END))
+    found = metrics_of(TRIAL, PART, said(output=HOT_SETS + TRIAL_END + END), {})
     assert found["runtime_s"] == 2.5
     assert {name: value for name, value in found.items() if name.startswith("phase.")} == {
         "phase.hot_set_s": 6.0,
@@ -118,5 +118,5 @@ def test_a_report_has_phases_of_default_and_tuned_side_by_side() -> None:
 def test_a_figure_that_counts_mistakes_makes_a_result_wrong() -> None:
     trial = json.dumps({"event": "trial", "metrics": {"broken_rules": 2}, "checks": []}) + "\n"
     with pytest.raises(NoMetrics, match="wrong result: broken_rules"):
-        metrics_of(TRIAL, PART, said(output=trial + END))
-    assert metrics_of(TRIAL, PART, said(output=trial.replace("2", "0") + END))["broken_rules"] == 0
+        metrics_of(TRIAL, PART, said(output=trial + END), {})
+    assert metrics_of(TRIAL, PART, said(output=trial.replace("2", "0") + END), {})["broken_rules"] == 0

@@ -57,7 +57,7 @@ def test_what_a_program_printed_is_read(name: str) -> None:
     part = workload.upstream.host("/opt")
     stream = "errors" if printed.startswith("silo") else "output"
     ran = said(**{"output": "", "errors": "", stream: output(printed), "returncode": code})
-    found = metrics_of(TRIAL, part, ran)
+    found = metrics_of(TRIAL, part, ran, {})
     own_input = "-f" not in workload.upstream.command
     assert found == {
         workload.metric.name: pytest.approx(expected),
@@ -66,10 +66,10 @@ def test_what_a_program_printed_is_read(name: str) -> None:
     whole = output(printed).splitlines()
     for cut in ("", whole[0] + "\n" if len(whole) > 1 else whole[0][:6]):
         with pytest.raises(NoMetrics):
-            metrics_of(TRIAL, part, {**ran, stream: cut})
+            metrics_of(TRIAL, part, {**ran, stream: cut}, {})
     # Nothing of a program that ended badly is believed.
     with pytest.raises(RuntimeError, match="ended with 7"):
-        metrics_of(TRIAL, part, {**ran, "returncode": 7})
+        metrics_of(TRIAL, part, {**ran, "returncode": 7}, {})
 
 
 def test_all_families_are_there() -> None:
@@ -133,14 +133,12 @@ def test_below_the_daemon_its_own_exit_code_counts() -> None:
     xsbench = load_workload("xsbench").upstream
     assert xsbench is not None
     part = xsbench.host("/opt")
-    ran = said(
-        output=output("xsbench"), returncode=4, fetched={"report.json": '{"workload": {"exit_code": 1}}'}
-    )
-    assert metrics_of(TRIAL, part, ran) == {"runtime_s": 1.669}
+    ran = said(output=output("xsbench"), returncode=4)
+    assert metrics_of(TRIAL, part, ran, {"workload": {"exit_code": 1}}) == {"runtime_s": 1.669}
     with pytest.raises(RuntimeError, match="ended with 9"):
-        metrics_of(TRIAL, part, {**ran, "fetched": {"report.json": '{"workload": {"exit_code": 9}}'}})
+        metrics_of(TRIAL, part, ran, {"workload": {"exit_code": 9}})
     with pytest.raises(RuntimeError, match="ended with 4"):
-        metrics_of(TRIAL, part, {**ran, "fetched": {}})
+        metrics_of(TRIAL, part, ran, {})
 
 
 def test_time_on_the_wall_needs_no_output() -> None:

@@ -18,8 +18,9 @@ from tiertune.tuner.fleet.likeness import differences, traits
 from tiertune.tuner.fleet.play import Play, Played
 from tiertune.tuner.fleet.pool import Pool
 from tiertune.tuner.fleet.yardstick import YARDSTICK, Drift
+from tiertune.tuner.live import report
 from tiertune.tuner.live.fitness import Nodes
-from tiertune.tuner.live.launch import launch, raw_of
+from tiertune.tuner.live.launch import REPORT, launch, raw_of
 from tiertune.tuner.live.measurement import figures
 from tiertune.tuner.live.probing import LOCALE, MOST_S, stranger_in
 from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial
@@ -135,7 +136,8 @@ class FleetBackend(Backend):
         if drift is not None:
             raise _HostLost(drift)
         try:
-            metrics, timeline = figures(trial, part, said, timeline_points)
+            of_daemon = report.parsed(said.get("fetched", {}).get(REPORT, ""))
+            metrics, timeline = figures(trial, part, said, of_daemon, timeline_points)
         except HostUnfit as error:
             raise _HostLost(str(error)) from error
         wall_s, raw = float(said["wall_s"]), raw_of(host.name, said)

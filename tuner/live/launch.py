@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiertune.tuner.backend import ConfigRejected, HostUnfit, TrialTimeout
-from tiertune.tuner.live import report
 from tiertune.tuner.live.fitness import Nodes
 from tiertune.tuner.trial import Config, Trial
 from tiertune.units import fast_tier_bytes
@@ -79,13 +78,15 @@ def _words(trial: Trial, part: HostPart, threads: int) -> list[str]:
     return part.words(threads, trial.seed % 2**31)
 
 
-def metrics_of(trial: Trial, part: HostPart, said: Mapping[str, Any]) -> dict[str, float]:
-    """The metrics of a run from what the module returned.
+def metrics_of(
+    trial: Trial, part: HostPart, said: Mapping[str, Any], of_daemon: Mapping[str, Any]
+) -> dict[str, float]:
+    """The metrics of a run from what the module returned and what the daemon reported.
 
     Raises TrialTimeout, ConfigRejected, HostUnfit, or RuntimeError where the command failed; NoMetrics where
     its output is not as the workload's file says.
     """
-    code, errors = _code(trial, said), _last_line(said["errors"])
+    code, errors = _code(trial, said, of_daemon), _last_line(said["errors"])
     if said["ended"] == "timeout":
         raise TrialTimeout(f"ended after {part.timeout_s:g} s, the timeout_s of the workload's host part")
     if trial.system != BARE and code == BAD_CONFIG:
@@ -102,13 +103,12 @@ def metrics_of(trial: Trial, part: HostPart, said: Mapping[str, Any]) -> dict[st
     return metrics
 
 
-def _code(trial: Trial, said: Mapping[str, Any]) -> int | None:
+def _code(trial: Trial, said: Mapping[str, Any], of_daemon: Mapping[str, Any]) -> int | None:
     """The exit code of the program itself where it ran, else that of tierd."""
     code: int | None = said["returncode"]
     if trial.system == BARE or code != WORKLOAD_FAILED:
         return code
-    told = report.parsed(said.get("fetched", {}).get(REPORT, ""))
-    own = told.get("workload", told).get("exit_code")
+    own = of_daemon.get("workload", of_daemon).get("exit_code")
     return own if isinstance(own, int) else code
 
 

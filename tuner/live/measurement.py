@@ -39,13 +39,14 @@ def measured(
         "wall_s": ended.wall_s,
         "fetched": fetched,
     }
+    of_daemon = report.parsed(fetched.get(REPORT, ""))
     document = {
         "output": ended.output[-MOST_RAW:],
-        "report": report.kept(report.parsed(fetched.get(REPORT, ""))),
+        "report": report.kept(of_daemon),
         "host_state": told(*host),
         **(more or {}),
     }
-    metrics, timeline = figures(trial, part, said, timeline_points)
+    metrics, timeline = figures(trial, part, said, of_daemon, timeline_points)
     wrong = throttling(*host, ended.wall_s, os.cpu_count() or 1)
     if wrong is not None:
         raise HostUnfit(f"this host was not in order: {wrong}")
@@ -60,17 +61,21 @@ def measured(
 
 
 def figures(
-    trial: Trial, part: HostPart, said: Mapping[str, Any], timeline_points: int
+    trial: Trial,
+    part: HostPart,
+    said: Mapping[str, Any],
+    of_daemon: Mapping[str, Any],
+    timeline_points: int,
 ) -> tuple[dict[str, float], dict[str, list[float]]]:
     """Metrics of the program, its phases and the daemon; the daemon's time series where points are asked for.
 
-    `said` is what the command printed and left, as `metrics_of` takes it; raises as that does.
+    `said` is what the command printed and left, `of_daemon` the daemon's report as `report.parsed` has it;
+    raises as `metrics_of` does.
     """
-    of_daemon = report.parsed(said.get("fetched", {}).get(REPORT, ""))
     trials = phases_of(events_of(said["output"])) if part.metrics == "tierload" else []
     metrics = {
         **report.metrics(of_daemon),
-        **metrics_of(trial, part, said),
+        **metrics_of(trial, part, said, of_daemon),
         **report.of_phases(of_daemon, trials),
     }
     return metrics, report.timeline(of_daemon, timeline_points) if timeline_points else {}
