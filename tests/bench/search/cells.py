@@ -16,6 +16,7 @@ import numpy as np
 from tiertune.spaces.definition import Axis, Space, load_space
 from tiertune.spaces.prior import Prior
 from tiertune.spaces.value import Value
+from tiertune.tuner.backend import TrialTimeout
 from tiertune.tuner.explanation.scale import place_on, value_at
 from tiertune.tuner.optimiser.base import Optimiser, Settings
 from tiertune.tuner.simulation import SimBackend
@@ -107,7 +108,11 @@ class Cell:
         backend = _backend()
         backend.prepare(self.scenario, lambda _: None)
         trial = Trial("bench-search", self.name, 0, self.scenario, self.system, config, seed)
-        cost = RUNTIME.cost(backend.run(trial).metrics)
+        try:
+            metrics = backend.run(trial).metrics
+        except TrialTimeout as slow:  # its bound will do: no search hands over what is that slow
+            metrics = slow.metrics
+        cost = RUNTIME.cost(metrics)
         if cost is None:
             raise RuntimeError(f"{self.name} has no runtime with {config}")
         return cost
