@@ -86,6 +86,9 @@ class Backend(ABC):
         """Versions and settings of the backend that belong into the environment of each trial."""
         return {}
 
+    def settle(self) -> None:  # noqa: B027 (a simulated host has nothing to wait for)
+        """Wait a little for a host that was not in order, before a trial is run again. For any thread."""
+
     def cancel(self) -> None:  # noqa: B027 (simulated trials are short)
         """End the live trials that run, which raise BackendLost. For any thread."""
 

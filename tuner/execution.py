@@ -4,17 +4,43 @@ status."""
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tiertune.tuner.backend import Backend, BackendLost, ConfigRejected, HostUnfit, TrialTimeout
-from tiertune.tuner.events import Finished, Listener, Started
+from tiertune.tuner.events import Finished, Listener, Note, Started
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.search.objectives import Objectives
 from tiertune.tuner.trial import Config, Measurement, Objective, Status, Trial
 from tiertune.workloads.live import NoMetrics
+
+MOST_REPEATS = 2
+"""Times that one trial is run again because its host was not in order."""
+SHARE_REPEATED = 0.1
+"""Of a cell's trials, runs that may be spent on that: a host that never is in order is not waited for."""
+LEAST_REPEATS = 3
+
+
+class Repeats:
+    """Runs that are left for trials whose host was not in order. For several threads."""
+
+    def __init__(self, left: int = LEAST_REPEATS) -> None:
+        self._left = left
+        self._mutex = threading.Lock()
+
+    @classmethod
+    def of(cls, trials: int) -> Repeats:
+        """What a cell of that many trials may spend."""
+        return cls(max(LEAST_REPEATS, int(trials * SHARE_REPEATED)))
+
+    def take(self) -> bool:
+        """Whether there was one left, which is spent then."""
+        with self._mutex:
+            self._left -= 1
+            return self._left >= 0
 
 
 @dataclass(frozen=True)
@@ -28,6 +54,7 @@ class Bench:
     listener: Listener
     workers: int = 1
     objectives: Objectives | None = None
+    repeats: Repeats = field(default_factory=Repeats)
 
     def start(self, trial: Trial, ask_cpu_s: float, decision: str) -> None:
         """Store the trial as running and say so."""
@@ -36,7 +63,7 @@ class Bench:
 
     def run(self, trial: Trial, timeline_points: int = 0) -> None:
         """Apply, verify, run, measure, store. The trial must have been started."""
-        measurement = attempt(self.backend, trial, timeline_points)
+        measurement = self._in_order(trial, timeline_points)
         cost = self.objective.cost(measurement.metrics) if measurement.status is Status.OK else None
         if measurement.status is Status.OK and cost is None:
             said = measurement.metrics.get(self.objective.metric, "nothing")
@@ -50,6 +77,20 @@ class Bench:
         self.journal.finish(trial, measurement, cost)
         value = None if cost is None else measurement.metrics[self.objective.metric]
         self.listener(Finished(trial, measurement, value))
+
+    def _in_order(self, trial: Trial, timeline_points: int) -> Measurement:
+        """What came of the trial, run again where it was the host that was not in order: what such a run
+        measured is thrown away, and said."""
+        measurement = attempt(self.backend, trial, timeline_points)
+        for _ in range(MOST_REPEATS):
+            if measurement.status is not Status.HOST_UNFIT or not self.repeats.take():
+                break
+            why = (measurement.error or "").partition("\n")[0]
+            self.journal.decide(trial, f"again, as {why}")
+            self.listener(Note(f"{trial.purpose} {trial.number} of {trial.cell} again, as {why}"))
+            self.backend.settle()
+            measurement = attempt(self.backend, trial, timeline_points)
+        return measurement
 
     def run_all(self, trials: Sequence[Trial], decision: str, timeline_points: dict[int, int]) -> None:
         """Run those of `trials` that are not finished yet; `timeline_points` by trial number, 0 where

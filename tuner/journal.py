@@ -273,8 +273,17 @@ class Journal:
         columns: dict[str, list[float]] = json.loads(found["columns"]) if found else {}
         return columns
 
+    def decide(self, trial: Trial, text: str) -> None:
+        """Store what was decided of a trial that has been started."""
+        with self._transaction():
+            self._db.execute(
+                """insert into decision (trial, at, text) select id, ?, ? from trial
+                   where cell = ? and purpose = ? and number = ?""",
+                (_now(), text, *_identity(trial)),
+            )
+
     def decisions(self, trial: Trial) -> list[str]:
-        """Why the trial was made, one entry per attempt."""
+        """Why the trial was made, one entry per attempt, and what was decided of it since."""
         query = """select d.text from decision d join trial t on t.id = d.trial
                    where t.cell = ? and t.purpose = ? and t.number = ? order by d.id"""
         return [row["text"] for row in self._all(query, _identity(trial))]

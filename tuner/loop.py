@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from tiertune.tuner.backend import Backend
 from tiertune.tuner.events import Listener, Note, Phase, Plan, silent
-from tiertune.tuner.execution import Bench, same_value
+from tiertune.tuner.execution import Bench, Repeats, same_value
 from tiertune.tuner.host_facts import environment_facts
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_claim import Claim
@@ -221,10 +221,20 @@ def tune(
             with mirror(journal):
                 listener(_announcement(plan, journal, claim))
                 outcomes = {}
+                each = _trials_of_a_cell(plan)
                 for cell in plan.cells:
                     workers = max(plan.workers, backend.queue)
                     two = plan.rules.objectives
-                    bench = Bench(backend, journal, cell.objective, environment, listener, workers, two)
+                    bench = Bench(
+                        backend,
+                        journal,
+                        cell.objective,
+                        environment,
+                        listener,
+                        workers,
+                        two,
+                        Repeats.of(each),
+                    )
                     outcomes[cell.key] = _cell(plan, cell, claim, bench)
             return outcomes
     finally:
@@ -290,10 +300,15 @@ def memory_of(plan: CampaignPlan, cell: PlannedCell, bench: Bench) -> list[Remem
     return [Remembered(**entry) for entry in stored[1]]
 
 
+def _trials_of_a_cell(plan: CampaignPlan) -> int:
+    """At most, with selection and validation."""
+    return plan.trials + sum(judgement_trials(plan.trials, plan.validation_seeds, plan.rules.objectives))
+
+
 def _announcement(plan: CampaignPlan, journal: Journal, claim: Claim) -> Plan:
     """How many trials there are, as far as it is known: fewer finalists than usual mean fewer selection
     trials."""
-    each = plan.trials + sum(judgement_trials(plan.trials, plan.validation_seeds, plan.rules.objectives))
+    each = _trials_of_a_cell(plan)
     first = claim.generation * STAGE
     rows = [row for row in journal.rows() if row.trial.purpose == "search" or row.trial.number >= first]
     done = sum(row.status.finished for row in rows)

@@ -100,7 +100,7 @@ def outcome(journal: Journal, cell: str, objective: Objective, generation: int) 
     pairs = [(block["default"], block["winner"]) for block in blocks.values() if len(block) == 2]
     pairs = [pair for pair in pairs if all(row.status.finished for row in pair)]
     costs = [(d.cost, w.cost) for d, w in pairs if d.cost is not None and w.cost is not None]
-    lost = sum(d.cost is not None and w.cost is None for d, w in pairs)
+    lost = sum(d.cost is not None and _failed(w) for d, w in pairs)
     found = effect([d for d, _ in costs], [w for _, w in costs])
     if found is not None and cell in campaign.get("live", ()):
         found = _over_hosts(found, pairs)
@@ -131,6 +131,11 @@ def outcome(journal: Journal, cell: str, objective: Objective, generation: int) 
     return Outcome(winner, *ordered, found, improved, text, complete, lost, front, failed)
 
 
+def _failed(row: Row) -> bool:
+    """Whether it was the configuration that failed: a host that was not in order is no fault of it."""
+    return row.cost is None and row.status is not Status.HOST_UNFIT
+
+
 def _front(
     objectives: Objectives, points: Sequence[Row], rows: Sequence[Row], rules: Sequence[Constraint]
 ) -> tuple[Front | None, tuple[tuple[str, str], ...]]:
@@ -144,10 +149,13 @@ def _front(
         default = text if row.trial.origin == "default" else default
     fit = {text: rows_of for text, rows_of in runs.items() if text == default}
     failed: list[tuple[str, str]] = []
-    ended = {text: [row for row in mine.values() if row.status.finished] for text, mine in runs.items()}
+    ended = {
+        text: [row for row in mine.values() if row.status.finished and row.status is not Status.HOST_UNFIT]
+        for text, mine in runs.items()
+    }
     reference = means([row.metrics for row in ended.get(default, []) if row.status is Status.OK])
     for text in (canonical(row.trial.config) for row in points):
-        lost = sum(row.cost is None for row in ended.get(text, []))
+        lost = sum(_failed(row) for row in ended.get(text, []))
         missed = broken(rules, means([row.metrics for row in ended.get(text, [])]), reference)
         if lost:
             failed.append((text, f"failed in {lost} of {len(ended[text])} validation runs"))
@@ -254,6 +262,9 @@ def all_selected(journal: Journal, cell: str, generation: int) -> list[Row]:
     if not selection_ended(journal, cell, generation):
         return []
     rows = _selection(journal, cell, generation)
+    # A seed on which somebody's host was not in order is nobody's: means are over the same seeds for all.
+    spoilt = {row.trial.seed for row in rows if row.status is Status.HOST_UNFIT}
+    rows = [row for row in rows if row.trial.seed not in spoilt]
     campaign = journal.claimed().document["campaign"]
     rules, objectives = constraints_of(campaign), objectives_of(campaign)
     finalists = finalists_of(journal, cell)

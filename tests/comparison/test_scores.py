@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.comparison.planted import changed, figures
+from tiertune.tuner.comparison.analysis import verdict
 from tiertune.tuner.comparison.document import Duel, Pair
 from tiertune.tuner.comparison.measured import Measured
 from tiertune.tuner.comparison.scores import (
@@ -147,3 +150,17 @@ def test_calibration_counts_defaults_that_differ_from_themselves() -> None:
     wrong = calibration_of(changed(drifted, again=drifted.again - 0.1))
     assert wrong.alarms == 48
     assert not wrong.holds
+
+
+def test_who_ranks_first_and_is_not_the_fastest_is_said_to_be_so() -> None:
+    """A rank says how often one is ahead, a mean by how much: a reader of the table would wonder."""
+    ranks: Any = [
+        SimpleNamespace(stage=stage, order=["often", "far"], joined=[(0, 1)])
+        for stage in ("default", "tuned")
+    ]
+    tuning: Any = SimpleNamespace(tau=None)
+    said = verdict([], ranks, tuning, "far")
+    assert said.startswith(
+        "Tuned at equal budgets, often ranks first of 2 and far has the lowest mean slowdown"
+    )
+    assert "slowdown" not in verdict([], ranks, tuning, "often")

@@ -57,6 +57,8 @@ def commands(folder: Path) -> dict[str, tuple[str | Path, ...]]:
         "explain": ("explain", "mine", *QUICK),
         "transfer": ("transfer", folder / "few/few.yaml", "--seeds", "5", "--candidates", "1"),
         "gallery": ("gallery", "few"),
+        "gallery --check": ("gallery", "--check"),
+        "gallery --renew": ("gallery", "--renew"),
         "compare": ("compare", folder / "cmp/small.yaml"),
         "sweep": ("sweep", sweep),
         "sensitivity": ("sensitivity", sweep, "--claim", "hemem/eager beats notier", *few),

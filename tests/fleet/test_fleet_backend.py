@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.contracts.backend import BackendContract
@@ -15,6 +16,7 @@ from tiertune.tuner.backend import Backend
 from tiertune.tuner.fleet import backend as fleet
 from tiertune.tuner.fleet.inventory import Host
 from tiertune.tuner.fleet.play import Played
+from tiertune.tuner.fleet.program import ansible_environment
 from tiertune.tuner.simulation import SimBackend
 from tiertune.tuner.trial import Scenario, Trial
 from tiertune.workloads.definition import load_workload
@@ -98,3 +100,37 @@ class TestFleetBackend(BackendContract):
         }
         assert measurement.timeline["promotions_per_s"] == pytest.approx([10.0] * 9)
         assert measurement.worker in ("a", "b")
+
+
+def test_every_value_of_a_config_survives_ansibles_extra_variables(tmp_path: Path) -> None:
+    """Ansible reads variables as YAML and templates them: neither may make a number of a word, or round."""
+    import ansible_runner
+
+    given: Any = {"switch": np.bool_(True), "log": np.int64(40532), "third": np.float64(1 / 3)}
+    given |= {"large": 2**53 - 1, "small": 2.5e-05, "word": np.str_("per_tick")}
+    given |= {"off": "off", "number": "1e3", "none": "null"}
+    wanted = Trial("c", "cell", 1, SCENARIO, "hemem", given, 5).config
+    found: dict[str, object] = {}
+
+    def seen(event: Mapping[str, Any]) -> bool:
+        if event.get("event") == "runner_on_ok":
+            found.update(event["event_data"]["res"].get("config", {}))
+        return False
+
+    ran = ansible_runner.run(
+        private_data_dir=str(tmp_path),
+        inventory="localhost ansible_connection=local",
+        host_pattern="localhost",
+        module="ansible.builtin.debug",
+        module_args="var=config",
+        extravars={"config": wanted},
+        envvars=ansible_environment(),
+        settings={"suppress_ansible_output": True, "pexpect_use_poll": True},
+        event_handler=seen,
+        quiet=True,
+    )
+    assert ran.rc == 0
+    assert found == wanted
+    assert {name: type(value) for name, value in found.items()} == {
+        name: type(value) for name, value in wanted.items()
+    }

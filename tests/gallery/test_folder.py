@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.gallery.entries import DIGESTS, PLAIN, TRAITS, carried, entry_of, made_by
 from tiertune.files import InputError
 from tiertune.tuner.gallery.carried import tests_in as read_tests
-from tiertune.tuner.gallery.definition import Gallery, load_gallery
+from tiertune.tuner.gallery.definition import Gallery, Validation, load_gallery
 from tiertune.tuner.gallery.folder import galleries_of, text_of, write_galleries
 from tiertune.tuner.transfer.traits import Traits
 
@@ -19,14 +20,17 @@ GALLERY = Gallery(name="hemem", entries=[entry_of(PLAIN)], tests=[carried({(1, 2
 
 
 @settings(deadline=None, max_examples=40)
-@given(TRAITS, DIGESTS)
+@given(TRAITS, DIGESTS, st.floats(min_value=1e-300, max_value=1e15))
 def test_what_is_written_reads_back_as_the_same(
-    tmp_path_factory: pytest.TempPathFactory, traits: Traits, digest: str
+    tmp_path_factory: pytest.TempPathFactory, traits: Traits, digest: str, value: float
 ) -> None:
     # Digests such as 1234e5678 are numbers to one reader of YAML and text to another.
     folder = tmp_path_factory.mktemp("gallery")
     made = made_by(builds=[digest, "1234567890123456", "12345678e1234567"], commit="00e1")
-    written = Gallery(name="hemem", entries=[entry_of(traits, made=made)], tests=GALLERY.tests)
+    # To the last bit: other builds are held against these.
+    runs = Validation(seeds=[1, 2**53 - 1], default=[value, 1.0], tuned=[None, value / 3])
+    entry = entry_of(traits, made=made).model_copy(update={"validation": runs})
+    written = Gallery(name="hemem", entries=[entry], tests=GALLERY.tests)
     (path,) = write_galleries(folder, [written])
     assert load_gallery(str(path)) == written
     assert path.read_text(encoding="utf-8") == text_of(written)

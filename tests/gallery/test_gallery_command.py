@@ -60,6 +60,12 @@ def test_entries_say_what_the_report_says(folder: Path) -> None:
         for end in ("ratio", "low", "high"):
             assert getattr(entry.gain, end) == pytest.approx(cell["effect"][end], abs=1e-6)
         assert entry.gain.seeds == len(cell["validation"]) == 5
+        runs = entry.validation
+        assert runs is not None
+        for number, pair in enumerate(cell["validation"]):
+            assert runs.seeds[number] == pair["seed"]
+            assert runs.default[number] == pytest.approx(pair["default"], rel=1e-12)
+            assert runs.tuned[number] == pytest.approx(pair["tuned"], rel=1e-12)
         assert entry.trials == 8
         improved = cell["outcome"] == "improved"
         assert (entry.outcome == "improved") == improved
@@ -187,7 +193,7 @@ def test_a_machine_that_changed_under_its_name_is_another(folder: Path, tmp_path
     ("arguments", "said"),
     [
         (("gallery", "few", "--check"), "leave the campaigns out"),
-        (("gallery", "--dry-run"), "--dry-run: goes with campaigns"),
+        (("gallery", "--dry-run"), "--dry-run: goes with campaigns to gather, or with"),
         (("gallery", "--gallery-dir", "nowhere"), "nowhere: there is no gallery"),
         (("show", "hemen", "--gallery"), "did you mean 'hemem'"),
         (("show", "notier", "--gallery"), "the gallery has nothing of notier"),
@@ -240,7 +246,7 @@ def test_further_searches_are_told_and_the_first_counts(tmp_path: Path) -> None:
 
 def test_the_commands_of_the_page_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(folder / "few.yaml", folder / "mine.yaml")
-    check_commands("gallery.md", 5, folder, monkeypatch)
+    check_commands("gallery.md", 6, folder, monkeypatch)
 
 
 def test_campaigns_of_make_gallery_have_each_system_once_and_no_context_twice() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tiertune.tuner.host.state import HostState
-from tiertune.tuner.live.fitness import Nodes, throttling, two_nodes, unfitness
+from tiertune.tuner.live.fitness import Nodes, disturbance, throttling, two_nodes, unfitness
 
 GIB = 1 << 30
 KB = 1024
@@ -101,3 +101,20 @@ def test_processors_that_ran_slower_for_a_hundredth_of_the_time_are_out_of_order
     else:
         assert found is None
     assert throttling(FIT, FIT, 10.0, 8) is None, "a host that does not say"
+
+
+def test_a_trial_that_swapped_or_was_not_alone_was_disturbed() -> None:
+    counted = {"pswpin": 7, "pswpout": 9, "cores throttled (ms)": 0}
+    before = replace(FIT, counters=counted)
+    for name in ("pswpin", "pswpout"):
+        found = disturbance(before, replace(FIT, counters={**counted, name: 1049}), 10.0, 8)
+        assert found is not None
+        assert found.about == "swap"
+        assert "pages were swapped while the trial ran" in str(found)
+        assert "swapoff" in found.remedy
+    others = disturbance(before, before, 10.0, 8, busy_share=0.4)
+    assert others is not None
+    assert "right after the trial others use 40 % of the processors" in str(others)
+    hot = replace(FIT, counters={**counted, "cores throttled (ms)": 10**9})
+    assert getattr(disturbance(before, hot, 10.0, 8), "about", "") == "clock"
+    assert disturbance(before, before, 10.0, 8, busy_share=0.05) is None

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -120,6 +120,26 @@ def test_a_trial_in_which_processors_were_throttled_is_none(tmp_path: Path) -> N
     measurement = attempt(backend, TRIAL)
     assert measurement.status is Status.HOST_UNFIT
     assert "this host was not in order: processors were throttled" in (measurement.error or "")
+
+
+def test_a_trial_whose_end_was_not_alone_is_none_unless_it_was_its_own_end(tmp_path: Path) -> None:
+    for last, status in ((0.5, Status.HOST_UNFIT), (0.02, Status.OK)):
+        shares = [last, 0.5, 0.0]
+        backend = backend_in(tmp_path, workload(tmp_path), _Busy(shares))
+        measurement = attempt(backend, TRIAL)
+        assert measurement.status is status
+        said = "right after the trial others use 50 %" in (measurement.error or "")
+        assert said == (status is Status.HOST_UNFIT)
+
+
+@dataclass
+class _Busy:
+    """A host that is looked at: shares of its processors that others use, the next one last."""
+
+    shares: list[float]
+
+    def __call__(self) -> tuple[HostState, float]:
+        return FIT, self.shares.pop()
 
 
 TIERLOAD = """\

@@ -112,6 +112,26 @@ def test_a_walk_along_the_ratio_finds_where_the_gain_begins(done: tuple[Path, di
     assert (folder / "results/few/transfer/along-ratio/report.html").is_file()
 
 
+def test_a_walk_along_the_latency_gap_finds_where_an_advantage_is_lost(
+    done: tuple[Path, dict[str, Any]],
+) -> None:
+    folder, _ = done
+    ends = ("--along", "latency-gap", "--from", "2", "--to", "8")
+    walk = (*ends, "--context", "2", "--seeds", "5", "--least", "120")
+    made = tiertune("transfer", "few", *walk, "--results", folder / "results", "--json")
+    assert made.exit_code == 0, made.stderr
+    (along,) = json.loads(made.stdout)["along"]
+    (line,) = along["lines"]
+    # It is some two and a half times as fast where memory is 1.9 times as slow, and less where it is slower.
+    gains = [point["ratio"] for point in line["points"]]
+    assert gains[0] > 2.2 > gains[-1]
+    (found,) = line["breakpoints"]
+    assert found["kind"] == "stops"
+    assert found["after"] / found["before"] <= 1.06
+    gain_at = {point["value"]: point["ratio"] for point in line["points"]}
+    assert gain_at[found["before"]] > 2.2 > gain_at[found["after"]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

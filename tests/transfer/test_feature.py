@@ -27,8 +27,8 @@ def contexts(tmp_path: Path) -> list[Context]:
 
 def test_distances_are_in_doublings_and_shares(contexts: list[Context]) -> None:
     found = distances_of([one.traits for one in contexts])
-    assert set(found.by_name) == {"latency gap and bandwidth gap", "slow per fast", "contention"}
-    ratio = found.by_name["slow per fast"]
+    assert set(found.by_name) == {"latency gap and bandwidth gap", "slow memory per fast", "contention"}
+    ratio = found.by_name["slow memory per fast"]
     assert ratio[0, 1] == ratio[0, 2] == pytest.approx(np.log2(3))
     assert ratio[1, 2] == 0.0
     gap = found.by_name["latency gap and bandwidth gap"]

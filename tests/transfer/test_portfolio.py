@@ -30,12 +30,15 @@ def test_one_config_is_best_on_average_or_in_the_worst_context() -> None:
 
 
 def test_the_tree_asks_what_parts_the_contexts() -> None:
-    made = properties(**{"slow per fast": [1.0, 2.0, 8.0, 16.0], "threads": [4.0, 8.0, 4.0, 8.0]})
+    made = properties(**{"slow memory per fast": [1.0, 2.0, 8.0, 16.0], "threads": [4.0, 8.0, 4.0, 8.0]})
     leaves = grow(GAINS, ROWS, COLUMNS, made, 2, "mean")
     assert [(leaf.candidate, leaf.contexts) for leaf in leaves] == [(1, (0, 1)), (2, (2, 3))]
-    assert [leaf.rule for leaf in leaves] == ["slow per fast at most 4", "slow per fast above 4"]
+    assert [leaf.rule for leaf in leaves] == [
+        "slow memory per fast at most 4",
+        "slow memory per fast above 4",
+    ]
     assert [leaf_of(leaves, one).candidate for one in made] == [1, 1, 2, 2]
-    unseen = made[0] | {"slow per fast": 5.0}
+    unseen = made[0] | {"slow memory per fast": 5.0}
     assert leaf_of(leaves, unseen).candidate == 2
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from math import exp
+from itertools import combinations
+from math import exp, log
 from statistics import median
 
+import numpy as np
 import pytest
+from ConfigSpace import Configuration
 
 from tests.contracts.optimiser import INITIAL, OptimiserContract, campaign
 from tests.tuner import surfaces
-from tiertune.tuner.optimiser.base import Observation, Settings
+from tiertune.tuner.optimiser.base import Observation, Proposal, Settings
 from tiertune.tuner.optimiser.imputation import CRASH_FACTOR, TIMEOUT_FACTOR, told
 from tiertune.tuner.optimiser.portfolio import PortfolioOptimiser
 from tiertune.tuner.optimiser.random import RandomOptimiser
@@ -105,3 +108,31 @@ def test_failures_are_told_as_worse_than_all_that_worked() -> None:
     assert exp(costs[7] - 3.0) == pytest.approx(CRASH_FACTOR)
     assert exp(costs[3] - 5.0) == pytest.approx(TIMEOUT_FACTOR)
     assert exp(costs[4] - 3.0) == pytest.approx(TIMEOUT_FACTOR)
+
+
+def test_proposals_in_flight_are_no_near_duplicates() -> None:
+    """Five workers ask before anything of theirs is told: each proposal comes from a model of its own, and
+    they lie as far apart as five that are made one after the other."""
+
+    def apart(proposals: list[Proposal]) -> float:
+        points = [Configuration(surfaces.space(), values=one.config).get_array() for one in proposals]
+        pairs = [np.nan_to_num(a) - np.nan_to_num(b) for a, b in combinations(points, 2)]
+        return float(np.median([np.sqrt((step**2).mean()) for step in pairs]))
+
+    space = surfaces.space()
+    draws = campaign(RandomOptimiser(space, Settings(1)), 30)
+    costs = [log(surfaces.smooth(draw.config)) for draw in draws]
+    begun = [
+        Observation(number, draw.config, Status.OK, cost)
+        for number, (draw, cost) in enumerate(zip(draws, costs, strict=True))
+    ]
+    found: dict[bool, list[Proposal]] = {True: [], False: []}
+    for flying, proposals in found.items():
+        history = list(begun)
+        for number in range(30, 35):
+            made = SmacOptimiser(space, Settings(1, 10, 0.0)).ask(number, history)
+            proposals.append(made)
+            cost = log(surfaces.smooth(made.config))
+            status = Status.RUNNING if flying else Status.OK
+            history.append(Observation(number, made.config, status, None if flying else cost))
+    assert apart(found[True]) > 0.5 * apart(found[False])

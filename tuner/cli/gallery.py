@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tiertune.tuner.api.limits import JOBS
 from tiertune.tuner.cli.failures import INCOMPLETE, guarded, say, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, PolicyFiles, Results
+from tiertune.tuner.cli.renewal import renew_gallery
 
 if TYPE_CHECKING:
     from tiertune.tuner.transfer.traits import Traits
@@ -36,6 +38,18 @@ def gallery(
     check: Annotated[
         bool, typer.Option("--check", help="List what is stale; the exit code is 5 where there is some.")
     ] = False,
+    renew: Annotated[
+        bool,
+        typer.Option(
+            "--renew", help="Run validations of what is stale again; what is the same is of this build, too."
+        ),
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=JOBS.least, max=JOBS.most, help="Runs at a time of --renew; one for each core by default."
+        ),
+    ] = None,
     gallery_dir: GalleryFolder = None,
     results: Results = RESULTS,
     policy_file: PolicyFiles = None,
@@ -54,6 +68,7 @@ def gallery(
       tiertune gallery compare
       tiertune gallery
       tiertune gallery --check
+      tiertune gallery --renew
       tiertune show hemem --gallery -w bc-kron -m skx-numa --ratio 1:4
     """
     from tiertune.files import InputError
@@ -62,10 +77,18 @@ def gallery(
     register_policies(policy_file)
     if campaigns and check:
         raise InputError("--check: looks at what was gathered before; leave the campaigns out")
-    if dry_run and not campaigns:
-        raise InputError("--dry-run: goes with campaigns to gather")
+    if campaigns and renew:
+        raise InputError("--renew: runs what was gathered before; leave the campaigns out")
+    if check and renew:
+        raise InputError("--check: --renew says what is stale afterwards; leave one of the two out")
+    if jobs is not None and not renew:
+        raise InputError("--jobs: goes with --renew; campaigns have their own number of workers")
+    if dry_run and not campaigns and not renew:
+        raise InputError("--dry-run: goes with campaigns to gather, or with --renew")
     if campaigns and dry_run:
         _print_plan(campaigns, results, as_json)
+    elif renew:
+        renew_gallery(results, gallery_dir, jobs, dry_run, as_json)
     elif campaigns:
         _gather(campaigns, results, gallery_dir, policy_file, as_json)
     else:
@@ -130,12 +153,12 @@ def _print_plan(campaigns: Sequence[str], results: Path, as_json: bool) -> None:
 def _look(results: Path, folder: Path | None, check: bool, as_json: bool) -> None:
     from tiertune.files import InputError
     from tiertune.tuner.cli.output import console, print_json
-    from tiertune.tuner.gallery.answer import listing, stale_entries
+    from tiertune.tuner.gallery.answer import listing, older_tests, stale_entries
     from tiertune.tuner.gallery.definition import load_gallery
     from tiertune.tuner.gallery.folder import paths_in, places
     from tiertune.tuner.gallery.staleness import now
 
-    # The first place that holds something: what comes with tiertune is nobody's to renew.
+    # The first place that holds something: what comes with tiertune is not looked at beside one's own.
     paths = next((paths for place in places(results, folder) if (paths := paths_in(place))), [])
     if not paths:
         where = places(results, folder)[0]
@@ -146,18 +169,24 @@ def _look(results: Path, folder: Path | None, check: bool, as_json: bool) -> Non
         files = [str(path) for path in paths]
         print_json({"entries": rows, "files": files}) if as_json else _print_rows(rows)
         return
-    stale = stale_entries(found, now())
+    stale, older = stale_entries(found, now()), older_tests(found, now())
     entries = sum(len(one.entries) for one in found)
     if as_json:
-        print_json({"entries": entries, "stale": stale, "files": [str(path) for path in paths]})
+        files = [str(path) for path in paths]
+        print_json({"entries": entries, "stale": stale, "older_tests": older, "files": files})
     else:
         for one in stale:
             console().print(f"{one['system']}, {one['what']}: {one['why']}", markup=False, soft_wrap=True)
         commands = dict.fromkeys(one["command"] for one in stale)
         for command in commands:
             console().print(f"again: {command}", markup=False, soft_wrap=True)
-        if not stale:
+        if stale:
+            console().print("or see what has not moved: tiertune gallery --renew", markup=False)
+        else:
             console().print(f"{entries} entries, none is stale", markup=False)
+        for one in older:
+            text = f"{one['system']}, {one['what']}: {one['why']}; its entries are the same with this one"
+            console().print(text, markup=False, soft_wrap=True)
     if stale:
         say(f"{paths[0].parent}: {len(stale)} of the gallery's figures are stale")
         raise typer.Exit(INCOMPLETE)
@@ -295,11 +324,16 @@ def _print_answer(said: dict[str, Any]) -> None:
     if said["tune"]:
         line("to be sure", said["tune"])
     build = ", ".join(made["builds"]) or "unknown build"
-    line(
-        "made by",
+    told = (
         f"{made['command']}\n{entry['trials']} trials, seed {entry['seed']}; tiertune {made['tiertune']},"
-        f" engine {made['engine']} ({build})",
+        f" engine {made['engine']} ({build})"
     )
+    if (later := made["confirmed"]) is not None:
+        told += (
+            f"\nits validation was run again with tiertune {later['tiertune']}, engine {later['engine']}"
+            f" ({later['build']}): the same to the last bit"
+        )
+    line("made by", told)
     knobs = entry["knobs"]
     out.print(f"\n{'knobs off their default' if knobs else 'the configuration is the default'}")
     defaults = {knob.name: knob.default for knob in engine.system(said["system"]).knobs}

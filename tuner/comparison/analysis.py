@@ -71,12 +71,13 @@ def compare(plan: CampaignPlan, journals: Journals, description: str) -> Compari
         duels += more[1]
     contenders = _contenders(plan, journals, scores, entries, ranks, bounds)
     tuning = tuning_of(scores, duels)
+    fastest = min(contenders, key=lambda one: one.slowdown_tuned.value).name if scores.workloads else ""
     void = [f"{check.name}: {check.found}" for check in found if not check.holds and not check.remark]
     setting = _setting(plan, journals, figures)
     return Comparison(
         campaign=plan.name,
         description=description,
-        verdict=verdict(void, setting, ranks, tuning),
+        verdict=verdict(void, ranks, tuning, fastest),
         void=void,
         setting=setting,
         oracle_slowdown=_oracle(scores),
@@ -96,8 +97,9 @@ def compare(plan: CampaignPlan, journals: Journals, description: str) -> Compari
     )
 
 
-def verdict(void: Sequence[str], setting: Setting, ranks: Sequence[Ranks], tuning: Tuning) -> str:
-    """The sentence at the top."""
+def verdict(void: Sequence[str], ranks: Sequence[Ranks], tuning: Tuning, fastest: str) -> str:
+    """The sentence at the top. `fastest` has the lowest mean slowdown when tuned, which need not be who
+    ranks first: a rank says how often one is ahead, a mean by how much."""
     if void:
         return f"This comparison is void: {_list([reason.partition(':')[0] for reason in void])} not given"
     at = {one.stage: one for one in ranks}
@@ -107,6 +109,8 @@ def verdict(void: Sequence[str], setting: Setting, ranks: Sequence[Ranks], tunin
     leader, others = tuned.order[0], tuned.order[1:]
     level = _level_with_first(tuned)
     text = f"Tuned at equal budgets, {leader} ranks first of {len(tuned.order)}"
+    if fastest != leader:
+        text += f" and {fastest} has the lowest mean slowdown"
     if len(level) == len(others):
         text += ", but no two systems are told apart"
     elif level:

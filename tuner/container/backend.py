@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ from tiertune.tuner.container.engine import FULL, Engine, Order, Ran, refusal
 from tiertune.tuner.container.image import PROGRAMS, own_image, static
 from tiertune.tuner.container.owner import boot_id
 from tiertune.tuner.host.state import HostState
-from tiertune.tuner.live.backend import look_here, program_here
+from tiertune.tuner.live.backend import SETTLE_S, look_after, look_here, program_here
 from tiertune.tuner.live.fitness import Nodes, unfitness
 from tiertune.tuner.live.launch import BARE, launch
 from tiertune.tuner.live.launch import FOLDER as ANY_FOLDER
@@ -101,7 +102,7 @@ class ContainerBackend(Backend):
                 self._keep_going()
                 raise
             self._keep_going()
-            after, _ = self._look()
+            after, busy_share = look_after(self._look)
         inside = _checked(ran, limits, tiering)
         if ran.oom_killed:
             given = format_size(limits.memory_bytes)
@@ -110,7 +111,9 @@ class ContainerBackend(Backend):
                 " footprint or container.memory of the workload's host part is too small for it"
             )
         more = {"container": {"image": order.image, "asked": limits.document(), "inside": inside}}
-        return measured(trial, part, ran.ended, ran.fetched, (before, after), timeline_points, more)
+        return measured(
+            trial, part, ran.ended, ran.fetched, (before, after), timeline_points, more, busy_share
+        )
 
     def facts(self) -> dict[str, str]:
         """Those of the simulator, the engine, the images, and the settings of this host."""
@@ -120,6 +123,10 @@ class ContainerBackend(Backend):
         found.update({f"container: image of {name}": image for name, image in self._images.items()})
         settings = self._state.settings if self._state else {}
         return {**found, **{f"host: {name}": value for name, value in settings.items()}}
+
+    def settle(self) -> None:
+        """Gives load and heat a moment to go."""
+        time.sleep(SETTLE_S)
 
     def cancel(self) -> None:
         """Ends the container that runs; its trial raises BackendLost. For any thread."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tiertune.tuner.gallery.definition import DEFAULT, Entry, Gallery
+from tiertune.tuner.gallery.definition import DEFAULT, Entry, Gallery, TransferTest
 from tiertune.tuner.gallery.lookup import differences, nearest_entry
 from tiertune.tuner.gallery.staleness import Now, staleness
 from tiertune.tuner.gallery.trust import Trust, trust_in
@@ -57,15 +57,50 @@ def _told(entry: Entry, carried: str) -> str:
 
 
 def stale_entries(galleries: Sequence[Gallery], here: Now) -> list[Data]:
-    """Entries and transfer tests that something else measured than what runs now, each with the reason."""
+    """Entries and transfer tests that something else measured than what runs now, each with the reason.
+
+    Tests of entries that were found to be the same today are not among them, but in `older_tests`.
+    """
     found: list[Data] = []
     for gallery in galleries:
+        now = here.of(gallery.name)
         parts = [(" ".join(entry.traits.words.values()), entry.made_by) for entry in gallery.entries]
-        parts += [(f"transfer test of {test.space}", test.made_by) for test in gallery.tests]
+        parts += [
+            (f"transfer test of {test.space}", test.made_by)
+            for test in gallery.tests
+            if not _rests_on_renewed(test, gallery, now)
+        ]
         for what, made in parts:
-            if why := staleness(made, here.of(gallery.name)):
+            if why := staleness(made, now):
                 found.append({"system": gallery.name, "what": what, "why": why, "command": made.command})
     return found
+
+
+def older_tests(galleries: Sequence[Gallery], here: Now) -> list[Data]:
+    """Transfer tests of an earlier build whose entries, default and tuned, are the same with this one; what
+    is carried was not run again."""
+    found: list[Data] = []
+    for gallery in galleries:
+        now = here.of(gallery.name)
+        for test in gallery.tests:
+            why = staleness(test.made_by, now)
+            if why and _rests_on_renewed(test, gallery, now):
+                what = f"transfer test of {test.space}"
+                row = {"system": gallery.name, "what": what, "why": why, "command": test.made_by.command}
+                found.append(row)
+    return found
+
+
+def _rests_on_renewed(test: TransferTest, gallery: Gallery, now: Now) -> bool:
+    """Whether the build of a test measured all entries of its space as well, and today's gives the same."""
+    entries = [entry.made_by for entry in gallery.entries if entry.space == test.space]
+    same = all(
+        (made.tiertune, made.engine, made.builds, made.code)
+        == (test.made_by.tiertune, test.made_by.engine, test.made_by.builds, test.made_by.code)
+        and made.confirmed == now.confirmation
+        for made in entries
+    )
+    return bool(entries) and same
 
 
 def listing(galleries: Sequence[Gallery], here: Now) -> list[Data]:

@@ -24,6 +24,18 @@ PARTS: tuple[Part, ...] = ("program", "input", "machine", "ratio", "threads", "p
 Factor = Annotated[Number, Field(ge=0, le=1e6)]
 Gap = Annotated[Number, Field(ge=0.001, le=1000)]
 Count = Annotated[Integer, Field(ge=0, le=1_000_000)]
+Seed = Annotated[Integer, Field(ge=0, le=2**53 - 1)]
+
+
+class Confirmed(Strict):
+    """Versions with which the validation was run again, and every run of it came to the same, bit for bit."""
+
+    tiertune: Text = Field(description="version of tiertune")
+    engine: Text = Field(description="version of the engine")
+    build: Text = Field(description="fingerprint of the sources of the engine")
+    code: Text | None = Field(
+        default=None, description="digest of the file of the system, where it is a policy written in Python"
+    )
 
 
 class MadeBy(Strict):
@@ -37,6 +49,9 @@ class MadeBy(Strict):
     )
     commit: Text | None = Field(default=None, description="commit of the checkout, where it was one")
     command: Text = Field(description="the command that makes it again")
+    confirmed: Confirmed | None = Field(
+        default=None, description="later versions with which it is the same; `tiertune gallery --renew`"
+    )
 
 
 class Likeness(Strict):
@@ -69,6 +84,24 @@ class Gain(Strict):
             )
 
 
+class Validation(Strict):
+    """The runs that a gain is of, seed by seed, so that another build can be held against them."""
+
+    seeds: list[Seed] = Field(max_length=1_000_000, description="seeds, each with a run of both")
+    default: list[Number | None] = Field(description="metric of the default on each; null: the run failed")
+    tuned: list[Number | None] = Field(description="metric of the best that was found")
+    knobs: dict[str, Scalar] | None = Field(
+        default=None, description="knobs of the best that was found; absent: those of the entry"
+    )
+
+    def mistakes(self) -> Iterator[tuple[Place, str]]:
+        """There is a run of both on every seed."""
+        for key in ("default", "tuned"):
+            if len(getattr(self, key)) != len(self.seeds):
+                text = f"has {len(getattr(self, key))} values for {len(self.seeds)} seeds; give one for each"
+                yield (key,), text
+
+
 class Entry(Strict):
     """What a campaign found for the system in one context."""
 
@@ -88,11 +121,14 @@ class Entry(Strict):
     gain: Gain | None = Field(
         default=None, description="of the best that was found; absent: nothing but the default worked"
     )
+    validation: Validation | None = Field(
+        default=None, description="the runs that the gain is of; absent: there are none, or an older file"
+    )
     knobs: dict[str, Scalar] = Field(description="knobs off their default and in force")
     native: str = Field(description="the whole configuration in the system's own names")
     campaign: Text = Field(description="campaign that it is of")
     cell: Text = Field(description="its cell there")
-    seed: Annotated[Integer, Field(ge=0, le=2**53 - 1)] = Field(description="seed of the campaign")
+    seed: Seed = Field(description="seed of the campaign")
     trials: Count = Field(description="trials of the search")
     other_searches: list[Factor] = Field(
         default=[], max_length=100, description="gains of further searches of the cell, by another seed"
@@ -106,6 +142,8 @@ class Entry(Strict):
             yield ("knobs",), f"cannot stand beside outcome {DEFAULT}; write {{}}"
         if self.outcome == "improved" and (self.gain is None or self.gain.low <= 1.0):
             yield ("outcome",), f"improved needs a gain whose low is above 1; the other outcome is {DEFAULT}"
+        if self.validation is not None and self.outcome == DEFAULT and self.validation.knobs is None:
+            yield ("validation", "knobs"), f"is missing: with outcome {DEFAULT} the entry has none of its own"
 
     @property
     def traits(self) -> Traits:
@@ -200,15 +238,19 @@ def _outside(gallery: Gallery) -> Iterator[tuple[Place, str]]:
         yield ("name",), f"there is no system '{gallery.name}'; did you mean '{near}'?"
         return
     knobs = [knob.name for knob in known[gallery.name].knobs]
+    configs: list[tuple[Place, dict[str, Scalar]]] = []
     for number, entry in enumerate(gallery.entries):
-        place = ("entries", number, "knobs")
-        unknown = [name for name in entry.knobs if name not in knobs]
+        configs.append((("entries", number, "knobs"), entry.knobs))
+        if entry.validation is not None and entry.validation.knobs is not None:
+            configs.append((("entries", number, "validation", "knobs"), entry.validation.knobs))
+    for place, config in configs:
+        unknown = [name for name in config if name not in knobs]
         for name in unknown:
             text = f"{gallery.name} has no such knob; did you mean '{nearest(name, knobs)}'?"
             yield (*place, name), text
         if unknown:
             continue
         try:
-            engine.check_config(gallery.name, dict(entry.knobs))
+            engine.check_config(gallery.name, dict(config))
         except engine.EngineError as error:
             yield place, str(error)

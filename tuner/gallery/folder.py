@@ -75,4 +75,11 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
+def _list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.Node:
+    """Numbers beside each other: runs by seed would take most of a file's lines."""
+    numbers = bool(items) and all(item is None or isinstance(item, int | float) for item in items)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=numbers)
+
+
 _Dumper.add_representer(str, _text)
+_Dumper.add_representer(list, _list)

@@ -12,11 +12,20 @@ from tiertune.adapters.registry import adapter_for
 from tiertune.files import InputError, names
 from tiertune.tuner.comparison import DOCUMENT
 from tiertune.tuner.gallery.carried import tests_in
-from tiertune.tuner.gallery.definition import DEFAULT, Entry, Gain, Gallery, Likeness, MadeBy
+from tiertune.tuner.gallery.definition import (
+    DEFAULT,
+    Entry,
+    Gain,
+    Gallery,
+    Likeness,
+    MadeBy,
+    Validation,
+)
 from tiertune.tuner.gallery.staleness import CODE_DIGITS
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_claim import Claim, codes_of
-from tiertune.tuner.transfer.context import Context, contexts_of
+from tiertune.tuner.statistics import Effect
+from tiertune.tuner.transfer.context import Context, complete, contexts_of
 from tiertune.tuner.trial import Config, Value
 from tiertune.tuner.validation import Outcome, outcome
 
@@ -95,6 +104,7 @@ def _entry(
         outcome="improved" if context.improved else DEFAULT,
         verdict=judged.verdict,
         gain=_judged_gain(judged),
+        validation=_validation(judged, context),
         knobs=changed(context.system, context.tuned),
         native=adapter_for(context.system).native_block(context.tuned),
         campaign=claim.name,
@@ -117,10 +127,30 @@ def changed(system: str, config: Config) -> dict[str, Value]:
     return found
 
 
-def _judged_gain(judged: Outcome) -> Gain | None:
-    found = judged.effect
-    if found is None:
+def _validation(judged: Outcome, context: Context) -> Validation | None:
+    """The runs behind the gain, to the last digit."""
+    if judged.winner is None or not judged.default_rows:
         return None
+    metric = context.objective.metric
+    default, tuned = (
+        [None if row.cost is None else float(row.metrics[metric]) for row in rows]
+        for rows in (judged.default_rows, judged.winner_rows)
+    )
+    best = changed(context.system, complete(context.system, judged.winner.trial.config))
+    return Validation(
+        seeds=[row.trial.seed for row in judged.default_rows],
+        default=default,
+        tuned=tuned,
+        knobs=None if context.improved else best,
+    )
+
+
+def _judged_gain(judged: Outcome) -> Gain | None:
+    return None if judged.effect is None else gain_of(judged.effect)
+
+
+def gain_of(found: Effect) -> Gain:
+    """An effect as files have it."""
     return Gain(
         ratio=_round(found.ratio),
         low=_round(found.low),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tiertune import __version__, engine
-from tiertune.tuner.gallery.definition import MadeBy
+from tiertune.tuner.gallery.definition import Confirmed, MadeBy
 
 CODE_DIGITS = 16
 """Digits that tell versions of a policy's file apart."""
@@ -25,6 +25,11 @@ class Now:
         code = engine.registered().get(system)
         return replace(self, code=None if code is None else code[:CODE_DIGITS])
 
+    @property
+    def confirmation(self) -> Confirmed:
+        """What a file holds of figures that are the same today."""
+        return Confirmed(tiertune=self.tiertune, engine=self.engine, build=self.build, code=self.code)
+
 
 def now() -> Now:
     """Versions of this installation."""
@@ -33,7 +38,9 @@ def now() -> Now:
 
 def staleness(made: MadeBy, here: Now) -> str:
     """Why figures may be others today, as a clause; empty where the very same engine and system measured
-    them."""
+    them, now or again."""
+    if made.confirmed == here.confirmation:
+        return ""
     if (made.tiertune, made.engine) != (here.tiertune, here.engine):
         was, is_now = (f"tiertune {one.tiertune} with engine {one.engine}" for one in (made, here))
         return f"measured by {was}, this is {is_now}"

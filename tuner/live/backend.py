@@ -18,7 +18,7 @@ from tiertune.tuner.backend import STOPPED, Backend, BackendLost, HostUnfit, Not
 from tiertune.tuner.host.state import HostState, read_state
 from tiertune.tuner.live.arrangement import cap, check_kernel, group_of, reservation, settings
 from tiertune.tuner.live.causes import cause, full_disk
-from tiertune.tuner.live.fitness import Nodes, unfitness
+from tiertune.tuner.live.fitness import MOST_OTHER_LOAD, Nodes, unfitness
 from tiertune.tuner.live.launch import FOLDER, Launch, fast_bytes, launch, launch_held
 from tiertune.tuner.live.measurement import measured
 from tiertune.tuner.live.preloaded import Libraries, Library, sizes_of
@@ -29,6 +29,9 @@ from tiertune.tuner.upstream import Upstream
 from tiertune.units import fast_tier_bytes
 from tiertune.workloads.definition import Workload
 from tiertune.workloads.live import HostPart, NoMetrics
+
+SETTLE_S = 5.0
+"""Wait before a trial is run again whose host was not in order."""
 
 
 class HostBackend(Backend):
@@ -105,12 +108,12 @@ class HostBackend(Backend):
                 fetched = {name: _text(folder / name) for name in order.fetch}
                 free_bytes = shutil.disk_usage(folder).free
             self._keep_going()
-            after, _ = self._look()
+            after, busy_share = look_after(self._look)
         if libraries is not None:
             libraries.verify(ended)
         more = {} if library is None else {"upstream": library.document()}
         try:
-            return measured(trial, part, ended, fetched, (before, after), timeline_points, more)
+            return measured(trial, part, ended, fetched, (before, after), timeline_points, more, busy_share)
         except (NoMetrics, RuntimeError) as error:
             raise cause(error, part, (before, after), free_bytes) from error
 
@@ -120,6 +123,10 @@ class HostBackend(Backend):
         found["nodes"] = f"{self._nodes.fast} fast, {self._nodes.slow} slow"
         settings = self._state.settings if self._state else {}
         return {**found, **{f"host: {name}": value for name, value in settings.items()}}
+
+    def settle(self) -> None:
+        """Gives load and heat a moment to go."""
+        self._stop.wait(SETTLE_S)
 
     def cancel(self) -> None:
         """Ends the trial that runs, which raises BackendLost; tierd puts the host back. For any thread."""
@@ -180,6 +187,15 @@ class HostBackend(Backend):
         if found:
             raise HostUnfit("\n".join(f"this host is not in order: {one}" for one in found))
         return state
+
+
+def look_after(look: Callable[[], tuple[HostState, float]]) -> tuple[HostState, float]:
+    """The host right after a trial, and what others use of it: looked at twice where it is much, as the end
+    of a trial has work of its own."""
+    state, busy_share = look()
+    if busy_share > MOST_OTHER_LOAD:
+        busy_share = min(busy_share, look()[1])
+    return state, busy_share
 
 
 def look_here() -> tuple[HostState, float]:

@@ -16,6 +16,8 @@ MOST_OTHER_LOAD = 0.1
 """Share of the processors that others may use while nothing of ours runs."""
 MOST_THROTTLED = 0.01
 """Share of a trial in which processors may run slower than asked, on average over all of them."""
+SWAPPED = ("pswpin", "pswpout")
+"""Counters of the kernel that stand still on a host that does not swap."""
 HEADROOM = 1.05
 """Free memory over the footprint: page tables, the daemon, the program itself."""
 
@@ -72,6 +74,27 @@ def throttling(before: HostState, after: HostState, wall_s: float, processors: i
         "see to cooling and power limits (turbostat), or fix a clock that they keep: cpupower frequency-set"
         " --max, and echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo",
     )
+
+
+def disturbance(
+    before: HostState, after: HostState, wall_s: float, processors: int, busy_share: float = 0.0
+) -> Unfitness | None:
+    """What disturbed a trial of `wall_s`, the gravest first; None where nothing is known to have.
+
+    `busy_share` is the share of all processors that others used right after it.
+    """
+    grown = after.since(before)
+    swapped = sum(grown.get(name, 0) for name in SWAPPED)
+    if swapped:
+        return Unfitness(
+            "swap",
+            f"{swapped:,} pages were swapped while the trial ran, so that it measured the disk as well",
+            "swapoff -a",
+        )
+    busy = next(_others(after, busy_share), None)
+    if busy is not None:
+        return Unfitness("load", f"right after the trial {busy.problem}", busy.remedy)
+    return throttling(before, after, wall_s, processors)
 
 
 def two_nodes(root: Path = Path("/")) -> Nodes | None:

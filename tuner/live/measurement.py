@@ -10,7 +10,7 @@ from typing import Any
 from tiertune.tuner.backend import HostUnfit
 from tiertune.tuner.host.state import HostState, told
 from tiertune.tuner.live import report
-from tiertune.tuner.live.fitness import throttling
+from tiertune.tuner.live.fitness import disturbance
 from tiertune.tuner.live.launch import MOST_RAW, REPORT, metrics_of
 from tiertune.tuner.live.scope import Ended
 from tiertune.tuner.trial import Measurement, Status, Trial
@@ -26,8 +26,10 @@ def measured(
     host: tuple[HostState, HostState],
     timeline_points: int,
     more: Mapping[str, Any] | None = None,
+    busy_share: float = 0.0,
 ) -> Measurement:
-    """The measurement of a command that ended so; `host` before and after, `more` to be stored beside them.
+    """The measurement of a command that ended so; `host` before and after, `more` to be stored beside them;
+    `busy_share` of the processors was used by others right after it.
 
     Raises as `metrics_of` does where it is none, and HostUnfit where the host was not in order meanwhile.
     """
@@ -47,7 +49,7 @@ def measured(
         **(more or {}),
     }
     metrics, timeline = figures(trial, part, said, of_daemon, timeline_points)
-    wrong = throttling(*host, ended.wall_s, os.cpu_count() or 1)
+    wrong = disturbance(*host, ended.wall_s, os.cpu_count() or 1, busy_share)
     if wrong is not None:
         raise HostUnfit(f"this host was not in order: {wrong}")
     return Measurement(

@@ -50,7 +50,7 @@ FEATURES = (
         "threads", "twice the threads", lambda one: float(one.threads), _doublings(lambda one: one.threads)
     ),
     Feature(
-        "slow per fast",
+        "slow memory per fast",
         "twice the slow memory",
         lambda one: one.slow_per_fast,
         _doublings(lambda one: one.slow_per_fast),
