@@ -129,10 +129,10 @@ pub(super) fn corrected_share(config: &SoarConfig, share: f64, aol: f64) -> f64 
         };
     }
     let factors = [
-        config.factor_to_40,
-        config.factor_to_45,
-        config.factor_to_60,
-        config.factor_to_80,
+        config.factor_to_40_cycles,
+        config.factor_to_45_cycles,
+        config.factor_to_60_cycles,
+        config.factor_to_80_cycles,
     ];
     let Some((_, factor)) = BANDS.iter().zip(factors).find(|(cycles, _)| aol <= **cycles) else {
         return share;
