@@ -12,6 +12,8 @@ from tiertune.nearest import nearest
 
 BALANCING = "/sys/kernel/debug/sched/numa_balancing/"
 DEMOTION = "/sys/kernel/mm/numa/demotion_enabled"
+LRU_GEN = "/sys/kernel/mm/lru_gen/enabled"
+"""Kernels from 6.1 on have it; those built without CONFIG_LRU_GEN have the classic lists only."""
 MODE = "kernel.numa_balancing"
 PERIOD_MIN, PERIOD_RATIO, PERIOD_MAX = "scan_period_min_ms", "scan_period_ratio", "scan_period_max_ms"
 
@@ -77,6 +79,7 @@ KERNELS: dict[str, Kernel] = {
             "hot_threshold_ms": Setting(BALANCING + "hot_threshold_ms", "ms"),
             "promote_rate_limit_mbps": Setting("kernel.numa_balancing_promote_rate_limit_MBps", "MB/s"),
             "watermark_scale_factor": Setting("vm.watermark_scale_factor", "1/10000"),
+            "lru_gen": Setting(LRU_GEN, words={"classic": "0x0000", "mglru": "0x0007"}),
             "demotion_enabled": DEMOTION_ENABLED,
         },
         {MODE: 2},
@@ -206,11 +209,22 @@ def _whole(name: str, value: Value) -> int:
 
 
 def _value_of(setting: Setting, word: Value) -> Value:
+    if setting.name == LRU_GEN:
+        word = _lru_gen(word)
     for value, native in setting.words.items():
         if str(native) == str(word):
             return value
     words = ", ".join(str(native) for native in setting.words.values())
     raise AdapterError(f"{setting.name} is one of {words}, not {word!r}")
+
+
+def _lru_gen(word: Value) -> Value:
+    """The word for what the file says or takes: the first bit is the switch, others a processor may lack."""
+    try:
+        on = str(word) == "y" or (str(word) != "n" and int(str(word), 0) & 1)
+    except ValueError:
+        return word
+    return "0x0007" if on else "0x0000"
 
 
 def _read(text: str) -> Value:

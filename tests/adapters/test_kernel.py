@@ -65,6 +65,28 @@ echo 1 > /sys/kernel/mm/ksm/run
     assert NBT.from_block(block) == {"promote_rate_limit_mbps": 2048, "scan_period_ratio": 5}
 
 
+@pytest.mark.parametrize(
+    ("said", "lists"),
+    [
+        ("0x0007", "mglru"),
+        ("0x0003", "mglru"),
+        ("1", "mglru"),
+        ("y", "mglru"),
+        ("0x0000", "classic"),
+        ("0x0006", "classic"),
+        ("0", "classic"),
+        ("n", "classic"),
+    ],
+)
+def test_generations_are_on_if_the_first_bit_is(said: str, lists: str) -> None:
+    path = "/sys/kernel/mm/lru_gen/enabled"
+    assert NBT.from_block(f"echo {said} > {path}\n") == {"lru_gen": lists}
+    word = {"mglru": "0x0007", "classic": "0x0000"}[lists]
+    assert f"echo {word} > {path}\n" in NBT.native_block({"lru_gen": lists})
+    with pytest.raises(AdapterError, match="one of 0x0000, 0x0007, not 'most'"):
+        NBT.from_block(f"echo most > {path}\n")
+
+
 @pytest.mark.parametrize(("variant", "mode"), [("autonuma", 1), ("tiering-0.8", 2)])
 def test_the_variant_is_the_mode(variant: str, mode: int) -> None:
     assert AUTONUMA.to_native({"variant": variant})["kernel.numa_balancing"] == mode

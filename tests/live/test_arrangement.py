@@ -116,6 +116,17 @@ def test_balancing_is_switched_on_when_all_else_is_set(root: Path) -> None:
     assert all(path.startswith(("/proc/sys/", "/sys/")) for path in found)
 
 
+def test_generations_are_set_where_the_kernel_has_them(root: Path) -> None:
+    path = "/sys/kernel/mm/lru_gen/enabled"
+    assert path not in made("nbt", root), "a kernel without them goes by the classic lists"
+    with pytest.raises(HostUnfit, match=r"lru_gen is mglru; boot a kernel from 6\.1 on"):
+        made("nbt", root, lru_gen="mglru")
+    (root / path[1:]).parent.mkdir(parents=True)
+    (root / path[1:]).write_text("0x0000\n")
+    assert made("nbt", root, lru_gen="mglru")[path] == "0x0007"
+    assert made("nbt", root)[path] == "0x0000"
+
+
 def test_constants_of_the_kernel_are_not_tuned_on_it(root: Path) -> None:
     with pytest.raises(ConfigRejected, match="threshold_steps is a constant there"):
         made("nbt", root, threshold_steps=32)

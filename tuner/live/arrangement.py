@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from tiertune.adapters.base import Adapter
 from tiertune.adapters.hmsdk import ADMIN, BOTH, DEMOTES, METRIC, PLACES, PROMOTES, SCHEME, HmsdkAdapter
-from tiertune.adapters.kernel import MODE, KernelAdapter
+from tiertune.adapters.kernel import LRU_GEN, MODE, KernelAdapter
 from tiertune.adapters.memtis import FILES, SWITCH, SYSFS, WORD, MemtisAdapter, limit_of
 from tiertune.adapters.registry import adapter_for
 from tiertune.tuner.backend import ConfigRejected, HostUnfit
@@ -89,7 +89,7 @@ def settings(system: str, config: Config, nodes: Nodes, root: Path = Path("/")) 
     """What makes the kernel run `system` with `config`, every knob given.
 
     Raises ConfigRejected for a knob that no file holds and that is not as this kernel has it, and HostUnfit
-    where /proc does not say where a node's memory is.
+    where /proc does not say where a node's memory is, or the kernel of `root` has no generations of pages.
     """
     adapter = adapter_for(system)
     if not _runs(adapter):
@@ -103,6 +103,14 @@ def settings(system: str, config: Config, nodes: Nodes, root: Path = Path("/")) 
         return list(_htmm(adapter, config))
     assert isinstance(adapter, KernelAdapter)
     native = adapter.to_native(config)
+    if LRU_GEN in native and not (root / LRU_GEN[1:]).exists():
+        if config["lru_gen"] != "classic":
+            raise HostUnfit(
+                f"{LRU_GEN} is not there, and lru_gen is {config['lru_gen']}; boot a kernel from 6.1 on,"
+                " built with CONFIG_LRU_GEN, or leave the knob at classic"
+            )
+        # Without it the kernel has no other lists than the classic ones.
+        del native[LRU_GEN]
     # The switch last: when it is on, everything else is as it should be.
     together = sorted({**native, **adapter.kernel.fixed}.items(), key=lambda entry: entry[0] == MODE)
     return [_setting(path, value) for name, value in together if (path := _path(name)) is not None]

@@ -29,6 +29,9 @@ const FULL_BATCHES: std::ops::Range<u64> = 100..135;
 /// Cold pages that are touched in a batch, beside the hot set.
 const COLD_TOUCHES: u64 = 200;
 const PROFILED_ACCESSES_PER_BATCH: u64 = 200_000;
+/// Latency per unit of parallelism, in cycles: by phase, and while a program is profiled, one after the other.
+const AOL_CYCLES: [f64; 3] = [90.0, 45.0, 130.0];
+const PROFILED_AOL_CYCLES: [f64; 6] = [90.0, 45.0, 130.0, 70.0, 52.0, 35.0];
 /// Batches after which a daemon is restarted.
 const RESTARTS: [u64; 2] = [60, 130];
 
@@ -210,7 +213,7 @@ fn observe(system: &dyn Tiering, config: &Config, page_bytes: u64, tiers: usize,
             driver.touch(&written, true);
         }
         let hot = hot_start..hot_start + HOT_PAGES;
-        count(&mut driver, phase, hot.clone());
+        count(&mut driver, phase, AOL_CYCLES[phase as usize % 3], hot.clone());
         if batch % PHASE_BATCHES == 0 {
             know(&mut driver, hot);
         }
@@ -258,7 +261,8 @@ fn rehearse(driver: &mut Driver, topology: &Topology) {
             let accesses: Vec<(Page, Event)> = (0..records).map(|nth| (hot + nth % LATE_PAGES, event)).collect();
             earlier.sample(&accesses);
         }
-        count(&mut earlier, (batch / PHASE_BATCHES) as u32, 0..SMALL_PAGES);
+        let aol_cycles = PROFILED_AOL_CYCLES[(batch * 6 / BATCHES) as usize];
+        count(&mut earlier, (batch / PHASE_BATCHES) as u32, aol_cycles, 0..SMALL_PAGES);
         if batch == 0 {
             know(&mut earlier, 0..SMALL_PAGES);
         }
@@ -269,7 +273,7 @@ fn rehearse(driver: &mut Driver, topology: &Topology) {
 
 /// Lets counters and true latencies go on as in phase `phase`: in the second phase fast memory is so loaded that it is
 /// the slower one, and parallelism differs by phase.
-fn count(driver: &mut Driver, phase: u32, hot: std::ops::Range<Page>) {
+fn count(driver: &mut Driver, phase: u32, aol_cycles: f64, hot: std::ops::Range<Page>) {
     let tiers = driver.tiers();
     let fast_ns = [90.0, 400.0, 110.0][phase as usize % 3];
     let in_fast = hot.filter(|page| driver.tier_of(*page) == 0).count() as f64;
@@ -288,13 +292,12 @@ fn count(driver: &mut Driver, phase: u32, hot: std::ops::Range<Page>) {
         counters.read_bytes += requests * share * 64.0;
         driver.hidden.latency_ns[tier] = latency_ns;
     }
-    let aol = [90.0, 45.0, 130.0][phase as usize % 3];
     let cores = &mut driver.counters.cores;
     cores.reads += requests;
-    cores.outstanding_cycles += requests * aol;
-    cores.occupancy_cycles += requests * aol * 3.0;
-    cores.stall_cycles += requests * aol * 0.9;
-    cores.cycles += requests * aol * 1.5;
+    cores.outstanding_cycles += requests * aol_cycles;
+    cores.occupancy_cycles += requests * aol_cycles * 3.0;
+    cores.stall_cycles += requests * aol_cycles * 0.9;
+    cores.cycles += requests * aol_cycles * 1.5;
 }
 
 /// How often pages are read, while `hot` is hot.

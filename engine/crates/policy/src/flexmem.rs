@@ -252,9 +252,6 @@ impl Flexmem {
         }
         self.tally.rounds += 1;
         self.adapt();
-        if self.base.htmm_mode == 0 {
-            return;
-        }
         let cold: u64 = (0..self.warm()).map(|bin| u64::from(self.bins.len(true, bin))).sum();
         let most = cold as f64 + self.failed_hot as f64 + self.alpha * self.failed_active as f64;
         let waiting = self.hot_in_slow() as f64 + self.alpha * f64::from(self.bins.active_pages());
@@ -424,6 +421,9 @@ impl Policy for Flexmem {
 
     fn on_samples(&mut self, samples: &[Sample], cx: &mut Context<'_>) {
         self.admit(cx.pages);
+        if self.base.htmm_mode == 0 {
+            return;
+        }
         self.quota.handled(samples.len());
         let mut rest = samples;
         while !rest.is_empty() {

@@ -1,6 +1,6 @@
 //! kswapd of the fast node, which demotes instead of swapping.
 //!
-//! Somebody who misses free memory wakes it. It then goes through the [lists](crate::lru) in
+//! Somebody who misses free memory wakes it. It then goes through the [lists](crate::reclaim_lists) in
 //! batches of 32 pages, demotes what was not accessed, page by page, until enough is free, and
 //! sleeps. A run that has looked at everything twice (what the kernel's rising priority amounts
 //! to) ends; if it demoted nothing, that is a failure, and after 16 in a row kswapd counts as
@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 use crate::kernel_migration::Unmapping;
-use crate::lru::{Lru, PAGE_SCAN_NS, Verdict};
 use crate::mover::{REMAP_NS, Room};
+use crate::reclaim_lists::{ReclaimLists, Verdict};
 use crate::registry::PAGE_4K;
 use crate::{Context, Migrated, MigrationMechanics, Nanos, Outcome, Page, Tier, Topology};
 
@@ -26,8 +26,8 @@ const CLUSTER_PAGES: u64 = 32;
 /// Batches that are asked for before their copies have ended: 4 ms of copying, so that it is never out of work when it
 /// is called every 2 ms.
 const BATCHES_UNDER_WAY: u32 = 24;
-/// Pages looked at in a step: 2 ms.
-const PAGES_PER_STEP: u32 = 10_000;
+/// Time of looking at pages in a step, in nanoseconds: 10 000 pages of a list.
+const STEP_NS: f64 = 2e6;
 /// `MAX_RECLAIM_RETRIES`: failed runs in a row after which nobody wakes it any more.
 const MOST_FAILURES: u32 = 16;
 
@@ -150,7 +150,12 @@ impl Kswapd {
     }
 
     /// Goes on, if it is time. `kept` takes the frame that is kept for a page, to go back to, and says where it is.
-    pub fn step(&mut self, lru: &mut Lru, kept: &mut dyn FnMut(Page) -> Option<Tier>, cx: &mut Context<'_>) {
+    pub fn step<L: ReclaimLists>(
+        &mut self,
+        lru: &mut L,
+        kept: &mut dyn FnMut(Page) -> Option<Tier>,
+        cx: &mut Context<'_>,
+    ) {
         if self.next_at().is_none_or(|at| at > cx.now) {
             return;
         }
@@ -159,27 +164,32 @@ impl Kswapd {
             self.wake(cx.now);
         }
         let mut room = Room::now(cx.pages, self.tiers);
-        let (mut scanned, mut spent_ns) = (0, 0.0);
+        let (mut scanned, mut looking_ns, mut spent_ns) = (0, 0.0, 0.0);
         let free_pages = cx.pages.free_pages(0);
         let [inactive, active] = lru.fast_pages();
         let most = 2 * (u64::from(inactive) + u64::from(active));
-        while scanned < PAGES_PER_STEP && self.under_way < BATCHES_UNDER_WAY * self.batch_pages {
-            if free_pages + self.under_way >= self.target_pages {
-                self.end_run(true, cx.now);
-                break;
+        while looking_ns < STEP_NS && self.under_way < BATCHES_UNDER_WAY * self.batch_pages {
+            if !lru.is_tending() {
+                if free_pages + self.under_way >= self.target_pages {
+                    self.end_run(true, cx.now);
+                    break;
+                }
+                if self.looked_at >= most {
+                    self.end_run(false, cx.now);
+                    break;
+                }
             }
-            if self.looked_at >= most {
-                self.end_run(false, cx.now);
-                break;
-            }
-            if lru.inactive_is_low() {
-                let moved = (0..self.batch_pages).filter(|_| lru.shrink_active(cx.accessed)).count() as u32;
-                scanned += moved;
-                self.looked_at += u64::from(moved);
+            let tended = lru.tend(self.batch_pages, self.looked_at, cx.accessed);
+            scanned += tended.pages;
+            self.looked_at += u64::from(tended.pages);
+            looking_ns += tended.ns;
+            if lru.is_tending() {
+                continue;
             }
             for _ in 0..self.batch_pages {
                 // Without a place to go to, a page is looked at all the same, and stays.
-                let verdict = lru.judge_oldest(cx.accessed);
+                let (verdict, judging_ns) = lru.judge(cx.accessed);
+                looking_ns += judging_ns;
                 scanned += 1;
                 self.looked_at += 1;
                 let page = match verdict {
@@ -204,7 +214,6 @@ impl Kswapd {
             }
         }
         self.scanned_pages += u64::from(scanned);
-        let looking_ns = f64::from(scanned) * PAGE_SCAN_NS;
         cx.spend(spent_ns + looking_ns);
         // Waiting for a retry is longer than that.
         self.next_at = self.next_at.max(cx.now + (looking_ns as Nanos).max(1));
@@ -228,13 +237,13 @@ impl Kswapd {
         }
     }
 
-    /// Pages are about to be freed, and with them demotions of them; call it before [`Lru::freed`].
-    pub fn freed(&mut self, pages: Range<Page>, lru: &Lru) {
+    /// Pages are about to be freed, and with them demotions of them; call it before [`ReclaimLists::freed`].
+    pub fn freed(&mut self, pages: Range<Page>, lru: &impl ReclaimLists) {
         self.under_way -= pages.filter(|page| lru.is_isolated(*page)).count() as u32;
     }
 
     /// Takes note of a migration that ended; whether it was a demotion of kswapd's.
-    pub fn ended(&mut self, migrated: &Migrated, lru: &Lru) -> bool {
+    pub fn ended(&mut self, migrated: &Migrated, lru: &impl ReclaimLists) -> bool {
         let page: Page = migrated.request.page;
         let own = migrated.request.to != 0 && migrated.request.pages == 1 && lru.is_isolated(page);
         if own {

@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::page_list::{Links, NIL, PageList};
+use crate::reclaim_lists::{Effort, ReclaimLists, Verdict};
 use crate::{AccessedBits, Page, Tier};
 
 /// Time to look at one page of a list, reverse mapping and accessed bit included: 100 to 300 ns.
@@ -43,19 +44,6 @@ struct Side {
     active: PageList,
 }
 
-/// What reclaim makes of the oldest inactive page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// Not accessed: it was taken off the list and may be migrated.
-    Isolated(Page),
-    /// Accessed once: back to the end of the inactive list.
-    SecondChance,
-    /// Accessed again: to the active list.
-    Activated,
-    /// There is no inactive page.
-    Empty,
-}
-
 /// The lists.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Lru {
@@ -68,18 +56,6 @@ pub struct Lru {
 }
 
 impl Lru {
-    /// Empty lists for pages `0..pages` of `page_bytes`.
-    #[must_use]
-    pub fn new(pages: u32, page_bytes: u64) -> Self {
-        Self {
-            flags: vec![0; pages as usize],
-            links: Links::new(pages),
-            fast: Side::default(),
-            slow: Side::default(),
-            base_pages: (page_bytes / crate::registry::PAGE_4K).max(1) as u32,
-        }
-    }
-
     fn side(&mut self, fast: bool) -> &mut Side {
         if fast { &mut self.fast } else { &mut self.slow }
     }
@@ -91,35 +67,6 @@ impl Lru {
     fn set(&mut self, page: Page, flag: u8, on: bool) {
         let flags = &mut self.flags[page as usize];
         *flags = if on { *flags | flag } else { *flags & !flag };
-    }
-
-    /// Pages that were placed in one tier join the end of its inactive list.
-    pub fn placed(&mut self, pages: Range<Page>, tier: Tier) {
-        let fast = tier == 0;
-        self.flags[pages.start as usize..pages.end as usize].fill(if fast { FAST } else { 0 });
-        let side = self.side(fast);
-        if side.inactive.is_empty() {
-            side.untouched_pages += pages.end - pages.start;
-            side.untouched.push_back(pages);
-        } else {
-            pages.for_each(|page| self.enlist(page));
-        }
-    }
-
-    /// Pages that are gone.
-    pub fn freed(&mut self, pages: Range<Page>) {
-        for page in pages.clone() {
-            self.unlist(page);
-            self.flags[page as usize] = 0;
-        }
-        for side in [&mut self.fast, &mut self.slow] {
-            let kept = std::mem::take(&mut side.untouched).into_iter().flat_map(|range| {
-                let before = range.start..range.end.min(pages.start);
-                let after = range.start.max(pages.end)..range.end;
-                [before, after]
-            });
-            side.untouched = kept.filter(|range| !range.is_empty()).collect();
-        }
     }
 
     /// Puts a page that is in no list at the end of the one that its flags name.
@@ -152,12 +99,6 @@ impl Lru {
     #[must_use]
     pub fn is_active(&self, page: Page) -> bool {
         self.has(page, ACTIVE)
-    }
-
-    /// Whether a page was taken off its list to be migrated.
-    #[must_use]
-    pub fn is_isolated(&self, page: Page) -> bool {
-        self.has(page, ISOLATED)
     }
 
     /// Two bits of a page that a system uses as it likes; a migration keeps them, a free clears them.
@@ -211,28 +152,6 @@ impl Lru {
     pub fn isolate(&mut self, page: Page) {
         self.unlist(page);
         self.set(page, ISOLATED, true);
-    }
-
-    /// A page has arrived in `to`, or has stayed there: it joins the end of the list that it was in
-    /// before, active or inactive, of that tier.
-    pub fn put(&mut self, page: Page, to: Tier) {
-        self.unlist(page);
-        self.set(page, FAST, to == 0);
-        self.enlist(page);
-    }
-
-    /// Inactive and active pages of fast memory.
-    #[must_use]
-    pub fn fast_pages(&self) -> [u32; 2] {
-        let side = &self.fast;
-        [side.untouched_pages + side.inactive.len(), side.active.len()]
-    }
-
-    /// Inactive and active pages of slow memory.
-    #[must_use]
-    pub fn slow_pages(&self) -> [u32; 2] {
-        let side = &self.slow;
-        [side.untouched_pages + side.inactive.len(), side.active.len()]
     }
 
     /// Active pages of slow memory, the one that became so first in front.
@@ -319,6 +238,83 @@ impl Lru {
         self.set(page, REFERENCED, true);
         self.enlist(page);
         Verdict::SecondChance
+    }
+}
+
+impl ReclaimLists for Lru {
+    fn new(pages: u32, page_bytes: u64) -> Self {
+        Self {
+            flags: vec![0; pages as usize],
+            links: Links::new(pages),
+            fast: Side::default(),
+            slow: Side::default(),
+            base_pages: (page_bytes / crate::registry::PAGE_4K).max(1) as u32,
+        }
+    }
+
+    /// They join the end of the tier's inactive list.
+    fn placed(&mut self, pages: Range<Page>, tier: Tier) {
+        let fast = tier == 0;
+        self.flags[pages.start as usize..pages.end as usize].fill(if fast { FAST } else { 0 });
+        let side = self.side(fast);
+        if side.inactive.is_empty() {
+            side.untouched_pages += pages.end - pages.start;
+            side.untouched.push_back(pages);
+        } else {
+            pages.for_each(|page| self.enlist(page));
+        }
+    }
+
+    fn freed(&mut self, pages: Range<Page>) {
+        for page in pages.clone() {
+            self.unlist(page);
+            self.flags[page as usize] = 0;
+        }
+        for side in [&mut self.fast, &mut self.slow] {
+            let kept = std::mem::take(&mut side.untouched).into_iter().flat_map(|range| {
+                let before = range.start..range.end.min(pages.start);
+                let after = range.start.max(pages.end)..range.end;
+                [before, after]
+            });
+            side.untouched = kept.filter(|range| !range.is_empty()).collect();
+        }
+    }
+
+    fn is_isolated(&self, page: Page) -> bool {
+        self.has(page, ISOLATED)
+    }
+
+    /// It joins the end of the list that it was in before, active or inactive, of that tier.
+    fn put(&mut self, page: Page, to: Tier) {
+        self.unlist(page);
+        self.set(page, FAST, to == 0);
+        self.enlist(page);
+    }
+
+    fn fast_pages(&self) -> [u32; 2] {
+        let side = &self.fast;
+        [side.untouched_pages + side.inactive.len(), side.active.len()]
+    }
+
+    fn slow_pages(&self) -> [u32; 2] {
+        let side = &self.slow;
+        [side.untouched_pages + side.inactive.len(), side.active.len()]
+    }
+
+    /// A batch of the oldest active pages goes back to the inactive list when that is short.
+    fn tend(&mut self, batch_pages: u32, _: u64, accessed: &mut dyn AccessedBits) -> Effort {
+        if !self.inactive_is_low() {
+            return Effort::default();
+        }
+        let pages = (0..batch_pages).filter(|_| self.shrink_active(accessed)).count() as u32;
+        Effort {
+            pages,
+            ns: f64::from(pages) * PAGE_SCAN_NS,
+        }
+    }
+
+    fn judge(&mut self, accessed: &mut dyn AccessedBits) -> (Verdict, f64) {
+        (self.judge_oldest(accessed), PAGE_SCAN_NS)
     }
 }
 

@@ -535,7 +535,7 @@ impl Policy for Memtis {
         self.arrived.push(extent.start..extent.start + extent.pages);
         self.used += self.hotness.weight(extent.pages);
         let left = i64::from(cx.pages.free_pages(0)) - i64::from(extent.pages);
-        if left <= i64::from(self.watermarks.demotion) {
+        if left <= i64::from(self.watermarks.demotion) && self.config.htmm_mode > 0 {
             self.direct_demotion = true;
             if let Some(next) = &mut self.threads[FAST].next {
                 *next = (*next).min(cx.now);

@@ -20,15 +20,19 @@
 //! - colder pages than that are promoted as well when marking and touch happen to be close.
 //!
 //! What had to be decided: with three tiers 0 is fast, the rest slow, promotions go to 0 and demotions to the fastest slow
-//! tier with room; a page of 2 MiB counts as one page of the lists, and as 512 for the rate; reclaim is the classic
-//! active and inactive lists, the multi-generational LRU is not modelled; threads are taken to run beside fast memory.
+//! tier with room; a page of 2 MiB counts as one page of the lists, and as 512 for the rate; threads are taken to run
+//! beside fast memory. Reclaim goes through the classic active and inactive lists ([`Lru`]), as in the papers; from 6.1 on
+//! a kernel may be told to keep generations instead ([`LruGen`], `lru_gen`), of which 5.18 has none.
 
 use serde::{Deserialize, Serialize};
 
 use crate::hot_threshold::{HotThreshold, Judgement, Selection};
 use crate::knob::{Config, KnobError};
+use crate::lru::Lru;
+use crate::lru_gen::LruGen;
 use crate::numa_balancing::{NumaBalancing, Statistics};
 use crate::numa_scan::ScanPace;
+use crate::reclaim_lists::ReclaimLists;
 use crate::registry::{PAGE_2M, PAGE_4K, System};
 use crate::watermarks::Watermarks;
 use crate::{
@@ -76,6 +80,9 @@ crate::knobs! {
         /// Time before the first scan, and first period of threads that the first one starts
         scan_delay_ms: u32 = 1000, int(0, 10_000), unit "ms", special [], fixed, live,
             source "Linux kernel/sched/fair.c (debugfs sched/numa_balancing); range ours";
+        /// Which pages kswapd takes for cold: those of the active and inactive lists, or of the oldest generation
+        lru_gen: String = "classic".to_string(), choice("classic", "mglru"), unit "", special [], fixed, live,
+            when "generation" = "v6.1", source "/sys/kernel/mm/lru_gen/enabled (Linux 6.1, mm/vmscan.c)";
         /// Whether kswapd demotes at all
         demotion_enabled: bool = true, bool, unit "", special [], fixed, live, source "/sys/kernel/mm/numa/demotion_enabled";
         /// What absolute sizes and rates are multiplied by, for workloads smaller than the original ones
@@ -84,16 +91,17 @@ crate::knobs! {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Nbt {
+#[serde(bound = "")]
+struct Nbt<L: ReclaimLists> {
     config: NbtConfig,
     topology: Topology,
-    balancing: NumaBalancing,
+    balancing: NumaBalancing<L>,
     /// None in 5.18.
     hot: Option<HotThreshold>,
     free_enough_pages: u32,
 }
 
-impl Nbt {
+impl<L: ReclaimLists> Nbt<L> {
     fn new(config: NbtConfig, topology: &Topology) -> Self {
         let marks = Watermarks::new(topology, config.watermark_scale_factor);
         let period_max_ms = config.scan_period_min_ms * config.scan_period_ratio;
@@ -170,7 +178,7 @@ fn scaled(bytes: u64, scale: f64) -> u64 {
     (bytes as f64 * scale).ceil() as u64
 }
 
-impl Policy for Nbt {
+impl<L: ReclaimLists> Policy for Nbt<L> {
     crate::saves_itself!();
 
     fn needs(&self) -> Needs {
@@ -246,7 +254,7 @@ impl Policy for Nbt {
 pub const SYSTEM: System = System {
     name: "nbt",
     summary: "promotes slow pages that fault soon after being marked, in the fault; demotes inactive pages when it must",
-    source: "Linux NUMA balancing, memory-tiering mode (5.18 and 6.1); reclaim by the classic lists: the multi-generational LRU (lru_gen) is not modelled",
+    source: "Linux NUMA balancing, memory-tiering mode (5.18 and 6.1); lru_gen from its multigen_lru.rst and mm/vmscan.c",
     signal: "NUMA hint faults and accessed bits",
     page_bytes: &[PAGE_2M, PAGE_4K],
     knobs: NbtConfig::knobs,
@@ -254,5 +262,10 @@ pub const SYSTEM: System = System {
 };
 
 fn build(config: &Config, topology: &Topology) -> Result<Box<dyn Policy>, KnobError> {
-    Ok(Box::new(Nbt::new(NbtConfig::from_config(config)?, topology)))
+    let config = NbtConfig::from_config(config)?;
+    Ok(if config.generation == "v6.1" && config.lru_gen == "mglru" {
+        Box::new(Nbt::<LruGen>::new(config, topology))
+    } else {
+        Box::new(Nbt::<Lru>::new(config, topology))
+    })
 }

@@ -12,6 +12,7 @@ use crate::kernel_migration::Unmapping;
 use crate::kswapd::Kswapd;
 use crate::lru::Lru;
 use crate::numa_scan::{NumaScan, ScanPace, runs_by_tier};
+use crate::reclaim_lists::ReclaimLists;
 use crate::scan_period::Counted;
 use crate::watermarks::Watermarks;
 use crate::{Context, Extent, Fault, Gauge, How, Migrated, Nanos, Outcome, Page, Placement, Tier, Topology};
@@ -37,13 +38,14 @@ pub enum Statistics {
     Promotions,
 }
 
-/// Scanner, lists and kswapd of one process.
+/// Scanner, lists (active and inactive ones unless said otherwise) and kswapd of one process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct NumaBalancing {
+#[serde(bound = "")]
+pub struct NumaBalancing<L: ReclaimLists = Lru> {
     /// The scanner.
     pub scan: NumaScan,
     /// The lists.
-    pub lru: Lru,
+    pub lru: L,
     /// The thread that demotes.
     pub kswapd: Kswapd,
     /// Watermarks of fast memory.
@@ -64,13 +66,13 @@ pub struct NumaBalancing {
     failed_moves: u64,
 }
 
-impl NumaBalancing {
+impl<L: ReclaimLists> NumaBalancing<L> {
     /// A process without memory. `kswapd_target_pages` is where kswapd stops.
     #[must_use]
     pub fn new(pace: ScanPace, topology: &Topology, marks: Watermarks, kswapd_target_pages: u32) -> Self {
         Self {
             scan: NumaScan::new(pace, false, topology),
-            lru: Lru::new(topology.pages, topology.page_bytes),
+            lru: L::new(topology.pages, topology.page_bytes),
             kswapd: Kswapd::new(topology, kswapd_target_pages),
             wake_below_pages: marks.low,
             marks,
@@ -289,7 +291,7 @@ impl NumaBalancing {
     pub fn gauges(&self) -> Vec<Gauge> {
         let gauge = |name, meaning, value| Gauge { name, meaning, value };
         let ([inactive, active], [_, active_slow]) = (self.lru.fast_pages(), self.lru.slow_pages());
-        vec![
+        let mut gauges = vec![
             gauge("scan_period_ms", "time between two scans", self.scan.period_ms() as f64),
             gauge(
                 "scan_passes",
@@ -325,6 +327,8 @@ impl NumaBalancing {
                 self.kswapd.failed_runs() as f64,
             ),
             gauge("failed_moves", "moves that found no space", self.failed_moves as f64),
-        ]
+        ];
+        gauges.extend(self.lru.gauges());
+        gauges
     }
 }

@@ -23,7 +23,7 @@ use crate::{Context, Nanos, Page, PageMap, Tier, Topology};
 /// Marking a page-table entry inaccessible: 30 to 60 ns.
 const ENTRY_MARKED_NS: f64 = 45.0;
 /// Passing an entry that stays as it is, our judgement: the entry is read, and the page's node looked up.
-const ENTRY_PASSED_NS: f64 = 10.0;
+pub const ENTRY_PASSED_NS: f64 = 10.0;
 /// The TLB flush after a scan that marked something: 2 to 5 us per batch and up to 1 us per core.
 const FLUSH_NS: f64 = 10_000.0;
 /// The kernel scans no faster (`MAX_SCAN_WINDOW`), in MB/s.

@@ -39,9 +39,10 @@ use std::ops::Range;
 
 use crate::kernel_migration;
 use crate::knob::{Config, KnobError};
-use crate::lru::{Lru, PAGE_SCAN_NS, Verdict};
+use crate::lru::{Lru, PAGE_SCAN_NS};
 use crate::mover::RECORD_NS;
 use crate::numa_scan::runs_by_tier;
+use crate::reclaim_lists::{ReclaimLists, Verdict};
 use crate::registry::{PAGE_2M, PAGE_4K, System};
 use crate::watermarks::{WATERMARK_SCALE_FACTOR, Watermarks};
 use crate::{

@@ -79,6 +79,8 @@ struct Soar {
     misplaced: VecDeque<Range<Page>>,
     /// Pages that may make room for them, by rank.
     yielding: BTreeMap<Rank, VecDeque<Range<Page>>>,
+    /// Those that were asked to go down and have not yet.
+    leaving: BTreeMap<Page, Rank>,
     in_flight: u32,
     demoted_pages: u64,
     failed_moves: u64,
@@ -100,6 +102,7 @@ impl Soar {
             arrived: Vec::new(),
             misplaced: VecDeque::new(),
             yielding: BTreeMap::new(),
+            leaving: BTreeMap::new(),
             in_flight: 0,
             demoted_pages: 0,
             failed_moves: 0,
@@ -177,15 +180,15 @@ impl Soar {
     }
 
     /// The next page of fast memory with a lower rank than `Fast`.
-    fn victim(&mut self, cx: &Context<'_>) -> Option<Page> {
-        for ranges in self.yielding.values_mut() {
+    fn victim(&mut self, cx: &Context<'_>) -> Option<(Page, Rank)> {
+        for (rank, ranges) in &mut self.yielding {
             while let Some(range) = ranges.front_mut() {
                 let found = range.find(|page| cx.pages.tier_of(*page) == 0);
                 if range.start == range.end {
                     ranges.pop_front();
                 }
-                if found.is_some() {
-                    return found;
+                if let Some(page) = found {
+                    return Some((page, *rank));
                 }
             }
         }
@@ -203,9 +206,9 @@ impl Soar {
             let page = range.start;
             if !room.is_in_fast() {
                 let Some(below) = room.below() else { break };
-                let Some(victim) = self.victim(cx) else { break };
+                let Some((victim, rank)) = self.victim(cx) else { break };
                 room.moved(0, below);
-                self.demoted_pages += 1;
+                self.leaving.insert(victim, rank);
                 self.ask(victim, below, cx);
             }
             let range = &mut self.misplaced[0];
@@ -274,10 +277,17 @@ impl Policy for Soar {
         for migrated in ended {
             self.in_flight -= 1;
             let page = migrated.request.page;
-            if !matches!(migrated.outcome, Outcome::Done | Outcome::Gone) {
-                self.failed_moves += 1;
-                if migrated.request.to == 0 {
-                    self.misplaced.push_back(page..page + 1);
+            let rank = self.leaving.remove(&page);
+            match (migrated.outcome, rank) {
+                (Outcome::Done, left) => self.demoted_pages += u64::from(left.is_some()),
+                (Outcome::Gone, _) => {}
+                (_, rank) => {
+                    self.failed_moves += 1;
+                    let again = page..page + 1;
+                    match rank {
+                        Some(rank) => self.yielding.entry(rank).or_default().push_front(again),
+                        None => self.misplaced.push_back(again),
+                    }
                 }
             }
         }

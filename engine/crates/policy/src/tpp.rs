@@ -42,7 +42,7 @@ crate::knobs! {
     pub struct TppConfig for "tpp" {
         /// Free share of fast memory below which kswapd demotes, at least twice the high watermark
         demote_scale_factor: u32 = 200, int(1, 3000, log), unit "1/10000", special [], tuned, live,
-            source "TPP patch, vm.demote_scale_factor; range ours (kernel: to 10000)";
+            when "demotion_enabled" = true, source "TPP patch, vm.demote_scale_factor; range ours (kernel: to 10000)";
         /// Shortest scan period, for a process of one scan_size_mb; it is divided by the number of those
         scan_period_min_ms: u32 = 1000, int(20, 20_000, log), unit "ms", special [], tuned, live,
             source "Linux kernel/sched/fair.c (debugfs sched/numa_balancing); range ours";

@@ -69,6 +69,9 @@ impl Wanted {
     /// Whether the file holds what it was to, by what it says.
     fn holds(&self, held: &str) -> bool {
         let asked = self.text();
+        if self.path == Path::new(LRU_GEN) {
+            return is_on(&asked) == is_on(held);
+        }
         same(self.says.get(&asked).unwrap_or(&asked), held)
     }
 }
@@ -169,6 +172,16 @@ fn wanted(path: &Path) -> Result<Vec<Wanted>, Failure> {
         }
     }
     Ok(wanted)
+}
+
+/// The switch of the multi-generational LRU, which has bits. What a processor cannot do is left out of what the file says;
+/// the first bit turns generations on.
+const LRU_GEN: &str = "/sys/kernel/mm/lru_gen/enabled";
+
+fn is_on(bits: &str) -> Option<bool> {
+    let bits = bits.trim();
+    let number = bits.strip_prefix("0x").unwrap_or(bits);
+    Some(u32::from_str_radix(number, 16).ok()? & 1 != 0)
 }
 
 /// Whether a path leads below `/proc/sys` or `/sys`, symbolic links followed as far as it is there.
@@ -398,6 +411,18 @@ mod tests {
         ));
         assert!(is_pool("/proc/sys/vm/nr_hugepages".as_ref()));
         assert!(!is_pool("/proc/sys/vm/nr_overcommit_hugepages".as_ref()));
+    }
+
+    #[test]
+    fn generations_are_on_or_off_whatever_else_the_processor_can_do() {
+        let holds = |asked: &str, held: &str| {
+            let text = format!(r#"{{"path": "{LRU_GEN}", "value": "{asked}"}}"#);
+            let wanted: Wanted = serde_json::from_str(&text).expect("an entry");
+            wanted.holds(held)
+        };
+        assert!(holds("0x0007", "0x0007\n") && holds("0x0007", "0x0003\n") && holds("0x0000", "0x0000"));
+        assert!(holds("0x0000", "0x0006")); // the others alone turn nothing on
+        assert!(!holds("0x0007", "0x0000") && !holds("0x0000", "0x0001") && !holds("0x0007", ""));
     }
 
     #[test]

@@ -25,13 +25,13 @@ crate::knobs! {
             source "each tick of HeMem, a work queue every 10 ms on Memtis, a spinning core on TPP; range ours";
         /// Time between two shifts, or longer while the last one is being carried out
         colloid_quantum_ms: f64 = 10.0, float(1.0, 5000.0, log), unit "ms", special [], tuned, live,
-            source "SOSP'24 section 4.1; 500 ms on Memtis (kmigraterd); on TPP ours: what a shift may move is used up fault by fault; range ours";
+            when "colloid_shift_mode" != "boolean", source "SOSP'24 section 4.1; 500 ms on Memtis (kmigraterd); on TPP ours: what a shift may move is used up fault by fault; range ours";
         /// Most that is moved in a quantum
         colloid_static_limit_mib: f64 = 100.0, float(1.0, 8192.0, log), unit "MiB/quantum",
             special [(0, "no such limit")], tuned, live,
-            source "50 pages of 2 MiB per 10 ms tick on HeMem, 1310720 pages of 4 KiB per 500 ms on Memtis, none on TPP; range ours";
+            when "colloid_shift_mode" != "boolean", source "50 pages of 2 MiB per 10 ms tick on HeMem, 1310720 pages of 4 KiB per 500 ms on Memtis, none on TPP; range ours";
         /// Whether a quantum also moves no more than the requests that it shifts take in bandwidth
-        colloid_dynamic_limit: bool = true, bool, unit "", special [], fixed, live, source "SOSP'24 section 3.2";
+        colloid_dynamic_limit: bool = true, bool, unit "", special [], fixed, live, when "colloid_shift_mode" != "boolean", source "SOSP'24 section 3.2";
         /// How pages are found: lists by frequency (the paper), the best pairs of all pages (the HeMem port), or in the host's order into free frames only (the Memtis port)
         colloid_page_find: String = "bins".to_string(), choice("bins", "sort_pairs", "list"), unit "", special [], fixed, rebuild,
             source "SOSP'24 section 4.1; hemem.c and mm/htmm_migrater.c of the ports";
@@ -49,6 +49,12 @@ crate::knobs! {
     }
 }
 
+/// What decides how much is shifted, of which `boolean` knows nothing.
+const ONLY_WITH_A_SHIFT: [&str; 3] = [
+    "colloid_quantum_ms",
+    "colloid_static_limit_mib",
+    "colloid_dynamic_limit",
+];
 const ONLY_BY_HEAT: [&str; 3] = ["colloid_page_find", "colloid_n_freq_bins", "colloid_use_cooled_counts"];
 
 /// The knobs around `host`. A host that knows how hot its pages are is told what to move, one that
@@ -63,6 +69,10 @@ pub(super) fn around(host: &Composed) -> Vec<Knob> {
         if by_heat && knob.name == "colloid_shift_mode" {
             let choices = &["binary_search", "closed_form"];
             knob.kind = KnobKind::Choice { choices };
+        }
+        // Where the gate of the TPP port is no choice, neither is being without a shift.
+        if by_heat && ONLY_WITH_A_SHIFT.contains(&knob.name) {
+            knob.condition = None;
         }
         let default = match (host.base.name, knob.name) {
             ("memtis", "colloid_quantum_ms") => Value::Float(500.0),

@@ -29,7 +29,19 @@ crate::knobs! {
             restart, when "split_objects" = true, source "ours";
         /// How shares are corrected: one factor below l0_cycles (paper), or by bands of latency (published scripts)
         scoring: String = "paper".to_string(), choice("paper", "bands"), unit "", special [], fixed, restart,
-            source "Soar section 4.2 against proc_obj_e.py: factors 2, 4, 8, 12 up to 80, 60, 45, 40 cycles";
+            source "Soar section 4.2 against proc_obj_e.py: bands up to 80, 60, 45 and 40 cycles";
+        /// By how much a share is corrected in the band from 60 to 80 cycles
+        factor_to_80_cycles: f64 = 2.0, float(1.0, 16.0), unit "", special [], fixed, restart,
+            when "scoring" = "bands", source "proc_obj_e.py; range ours";
+        /// The same from 45 to 60 cycles
+        factor_to_60_cycles: f64 = 4.0, float(1.0, 16.0), unit "", special [], fixed, restart,
+            when "scoring" = "bands", source "proc_obj_e.py; range ours";
+        /// The same from 40 to 45 cycles
+        factor_to_45_cycles: f64 = 8.0, float(1.0, 16.0), unit "", special [], fixed, restart,
+            when "scoring" = "bands", source "proc_obj_e.py; range ours";
+        /// The same up to 40 cycles
+        factor_to_40_cycles: f64 = 12.0, float(1.0, 16.0), unit "", special [], fixed, restart,
+            when "scoring" = "bands", source "proc_obj_e.py; range ours";
         /// r_min of the band from 60 to 80 cycles
         mid_r_min: f64 = 0.4, float(0.01, 0.5), unit "", special [], fixed, restart,
             when "scoring" = "bands", source "proc_obj_e.py";

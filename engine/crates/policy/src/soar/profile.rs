@@ -14,8 +14,8 @@ pub(super) type Kind = (u32, u32);
 /// Most parts of an object.
 pub(super) const MOST_PARTS: u32 = 256;
 
-/// Bands of the published scripts: up to so many cycles, by so much.
-const BANDS: [(f64, f64); 4] = [(40.0, 12.0), (45.0, 8.0), (60.0, 4.0), (80.0, 2.0)];
+/// Bands of the published scripts: up to so many cycles.
+const BANDS: [f64; 4] = [40.0, 45.0, 60.0, 80.0];
 /// Above this many cycles a band has bounds of its own.
 const MIDDLE_CYCLES: f64 = 60.0;
 
@@ -128,7 +128,13 @@ pub(super) fn corrected_share(config: &SoarConfig, share: f64, aol: f64) -> f64 
             _ => share,
         };
     }
-    let Some((_, factor)) = BANDS.iter().find(|(cycles, _)| aol <= *cycles) else {
+    let factors = [
+        config.factor_to_40_cycles,
+        config.factor_to_45_cycles,
+        config.factor_to_60_cycles,
+        config.factor_to_80_cycles,
+    ];
+    let Some((_, factor)) = BANDS.iter().zip(factors).find(|(cycles, _)| aol <= **cycles) else {
         return share;
     };
     let (least, most) = if aol > MIDDLE_CYCLES {

@@ -193,4 +193,15 @@ fn scores_are_corrected_by_one_factor_or_by_bands() {
     close(bands(35.0), by(12.0));
     close(paper(35.0), by(8.0));
     close(paper(110.0), 1.0);
+    // The scripts' steps are numbers to edit.
+    for (knob, aol) in [
+        ("factor_to_80_cycles", 70.0),
+        ("factor_to_60_cycles", 50.0),
+        ("factor_to_45_cycles", 42.0),
+        ("factor_to_40_cycles", 35.0),
+    ] {
+        let one = |aol| corrected(&[("scoring", Value::from("bands")), (knob, Value::Float(1.0))], aol);
+        close(one(aol), 1.0);
+        assert!((one(if aol < 60.0 { 70.0 } else { 50.0 }) - 1.0).abs() > 0.05);
+    }
 }
