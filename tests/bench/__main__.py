@@ -38,6 +38,7 @@ def main() -> int:
         partial(trials.trials_per_hour, repetitions),
         trials.scale,
         partial(campaign.seconds_per_campaign, 30 if options.quick else 100),
+        partial(campaign.throughput_by_workers, 30 if options.quick else 100),
     ]
     sections.append(partial(live.cost_of_the_daemon, 200_000 if options.quick else 2_000_000))
     by_system = partial(systems.seconds_by_system, 1)

@@ -20,9 +20,10 @@ scenarios:
 systems:
   - {{system: hemem, space: hemem}}
 budget: {{trials: {trials}, initial: 20, random_share: 0.2}}
-optimiser: {{name: smac}}
+optimiser: {{name: {optimiser}}}
 validation: {{seeds: 10}}
-workers: 2
+tracking: {{mlflow: {mlflow}}}
+workers: {workers}
 """
 
 WORKLOAD = """\
@@ -56,12 +57,7 @@ def seconds_per_campaign(trials: int) -> Section:
     """``tiertune tune`` with optimiser, tracking and validation, from start to end."""
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
-        (here / "updates.yaml").write_text(WORKLOAD)
-        (here / "bench.yaml").write_text(CAMPAIGN.format(workload="updates.yaml", trials=trials))
-        began = time.perf_counter()
-        command = [str(Path(sys.executable).with_name("tiertune")), "tune", str(here / "bench.yaml")]
-        subprocess.run([*command, "--results", str(here / "results")], check=True, capture_output=True)
-        wall_s = time.perf_counter() - began
+        wall_s = _tuned(here, trials)
         with closing(sqlite3.connect(here / "results" / "bench" / "journal.sqlite")) as store:
             stages = store.execute(
                 "SELECT purpose, count(*), sum(wall_s), sum(ask_cpu_s) FROM trial GROUP BY purpose"
@@ -81,3 +77,34 @@ def seconds_per_campaign(trials: int) -> Section:
         ["part", "time", ""],
         rows,
     )
+
+
+def throughput_by_workers(trials: int) -> Section:
+    """Trials a second of one campaign with one and with two workers; random search, so that what the
+    optimiser takes is next to nothing."""
+    rates: list[float] = []
+    for workers in (1, 2):
+        with tempfile.TemporaryDirectory() as folder:
+            _tuned(Path(folder), trials, optimiser="random", mlflow="false", workers=workers)
+            with closing(sqlite3.connect(Path(folder, "results/bench/journal.sqlite"))) as store:
+                (count, seconds) = store.execute(
+                    "SELECT count(*), (julianday(max(finished_at)) - julianday(min(started_at))) * 86400"
+                    " FROM trial"
+                ).fetchone()
+        rates.append(count / seconds)
+    rows = [[str(workers), f"{rate:.2f}", f"{rate / rates[0]:.2f}"] for workers, rate in enumerate(rates, 1)]
+    title = f"A campaign of {trials} trials of random search, by workers"
+    return title, ["workers", "trials a second", "of one worker's"], rows
+
+
+def _tuned(here: Path, trials: int, optimiser: str = "smac", mlflow: str = "true", workers: int = 2) -> float:
+    """Runs the campaign in `here` through the command line; its wall seconds."""
+    (here / "updates.yaml").write_text(WORKLOAD)
+    text = CAMPAIGN.format(
+        workload="updates.yaml", trials=trials, optimiser=optimiser, mlflow=mlflow, workers=workers
+    )
+    (here / "bench.yaml").write_text(text)
+    began = time.perf_counter()
+    command = [str(Path(sys.executable).with_name("tiertune")), "tune", str(here / "bench.yaml")]
+    subprocess.run([*command, "--results", str(here / "results")], check=True, capture_output=True)
+    return time.perf_counter() - began

@@ -143,7 +143,6 @@ fn latency_per_parallelism_of_a_recorded_graph_kernel() {
     let asked = json!({"kernel": "bc", "graph": "kron", "scale": 13, "seed": 1, "llc_bytes": 65_536});
     let asked = RecordRequest::try_from(asked).expect("a valid request");
     let profile = tiertune_workload::record(&asked).expect("a profile");
-    // With two runs the samples decide by lot what is at the boundary in one run of sixteen.
     let asked = json!({"scale": 18, "page_bytes": PAGE_4K, "runs": 4});
     let spec: CarrySpec = serde_json::from_value(asked).expect("a valid size");
     let replay = profile.carry(&spec).expect("carried");
@@ -159,15 +158,16 @@ fn latency_per_parallelism_of_a_recorded_graph_kernel() {
     let workload = Workload::compile(&model, PAGE_4K).expect("compiles");
     let mut config = Config::new();
     config.insert("window_s".into(), tiertune_policy::Value::Float(0.05));
-    // What moves follows from which object is at the boundary. At a ninth of the footprint three objects compete for
-    // that whose scores differ by less than samples tell, so both modes decide by lot; at a twelfth two do, seldom.
+    // What moves follows from which object is at the boundary. With a fifth of the footprint no two objects of nearly
+    // the same score compete for it; with a sixth, or a twelfth, samples decide by lot in one run of ten.
+    let fast_bytes = footprint / 5;
     config.insert("pebs_period".into(), 500i64.into());
-    let fast = check("soar on bc", "soar", &config, &workload, footprint / 12);
+    let fast = check("soar on bc", "soar", &config, &workload, fast_bytes);
     let aol = fast[0].gauges["profile_aol_cycles"];
     println!("hits per read {}, AOL {aol} cycles, {:?}", hits / reads, fast[0].gauges);
     // A1/A3 with all memory fast and at rest; the profiling run loads memory a little.
     let (unloaded, machine) = (at_rest(&workload), machine(2));
-    let all_fast = run("all-fast", &Config::new(), &workload, footprint / 12, Mode::Fast, 1);
+    let all_fast = run("all-fast", &Config::new(), &workload, fast_bytes, Mode::Fast, 1);
     let loaded = 1.0 + all_fast[0].metrics.fast_bandwidth_gbps / machine.tiers[0].read_gbps;
     assert!(
         (unloaded * 0.999..unloaded * loaded).contains(&aol),
@@ -184,7 +184,7 @@ fn latency_per_parallelism_of_a_recorded_graph_kernel() {
         stream.llc_hits_per_op = 0.0;
     }
     let deaf = Workload::compile(&model, PAGE_4K).expect("compiles");
-    let deaf = run("soar", &config, &deaf, footprint / 12, Mode::Fast, 1);
+    let deaf = run("soar", &config, &deaf, fast_bytes, Mode::Fast, 1);
     assert!(
         deaf[0].gauges["profile_aol_cycles"] > aol,
         "hits take less time than misses"
