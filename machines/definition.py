@@ -22,6 +22,8 @@ CurvePoint = tuple[Annotated[Number, Field(ge=0, le=1)], Annotated[Number, Field
 TIER_FIGURES = ("capacity_bytes", "latency_ns", "read_gbps", "write_gbps", "curve")
 MACHINE_FIGURES = ("cores", "clock_ghz", "llc_bytes", "llc_hit_ns", "fill_buffers", "sample_assist_ns")
 FIGURES_WITH_DEFAULTS = ("window_instructions", "tlb_entries")
+# Older files have them without a source.
+FIGURES_THAT_MAY_HAVE_A_SOURCE = ("parallelism",)
 
 
 class Tier(Strict):
@@ -134,7 +136,9 @@ class Machine(Strict):
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Order and names of the tiers, a source for every figure."""
         given = tuple(figure for figure in FIGURES_WITH_DEFAULTS if figure in self.model_fields_set)
-        yield from _source_mistakes(self.sources, MACHINE_FIGURES + given)
+        yield from _source_mistakes(
+            self.sources, MACHINE_FIGURES + given, FIGURES_THAT_MAY_HAVE_A_SOURCE
+        )
         for number, (faster, tier) in enumerate(zip(self.tiers, self.tiers[1:], strict=False), start=1):
             if tier.latency_ns < faster.latency_ns:
                 yield (
@@ -195,10 +199,12 @@ def _curve_mistakes(curve: list[tuple[float, float]]) -> Iterator[tuple[Place, s
             )
 
 
-def _source_mistakes(sources: dict[str, str], figures: tuple[str, ...]) -> Iterator[tuple[Place, str]]:
+def _source_mistakes(
+    sources: dict[str, str], figures: tuple[str, ...], others: tuple[str, ...] = ()
+) -> Iterator[tuple[Place, str]]:
     for figure in figures:
         if figure not in sources:
             yield ("sources", figure), f"is missing: where {figure} comes from, in words"
     for key in sources:
-        if key not in figures:
+        if key not in figures + others:
             yield ("sources", key), f"is no figure of this part; did you mean '{nearest(key, figures)}'?"

@@ -23,9 +23,10 @@ use crate::{Context, Migrated, MigrationMechanics, Nanos, Outcome, Page, Tier, T
 
 /// `SWAP_CLUSTER_MAX`: 4 KiB pages that reclaim takes off a list at a time.
 const CLUSTER_PAGES: u64 = 32;
-/// Batches that are asked for before their copies have ended: 4 ms of copying, so that it is never out of work when it
-/// is called every 2 ms.
-const BATCHES_UNDER_WAY: u32 = 24;
+/// Memory that is asked for before its copies have ended: 4 ms of copying in pages of 4 KiB, so that it is never out of work
+/// when it is called every 2 ms. One huge page: the kernel looks for the next when that has been copied, by which time what is
+/// in use has been accessed again.
+const BYTES_UNDER_WAY: u64 = 768 * PAGE_4K;
 /// Time of looking at pages in a step, in nanoseconds: 10 000 pages of a list.
 const STEP_NS: f64 = 2e6;
 /// `MAX_RECLAIM_RETRIES`: failed runs in a row after which nobody wakes it any more.
@@ -168,7 +169,12 @@ impl Kswapd {
         let free_pages = cx.pages.free_pages(0);
         let [inactive, active] = lru.fast_pages();
         let most = 2 * (u64::from(inactive) + u64::from(active));
-        while looking_ns < STEP_NS && self.under_way < BATCHES_UNDER_WAY * self.batch_pages {
+        // No time passes within a step: a page whose accessed bit it has cleared must not come up again in it, as it would count
+        // as idle however hot it is. Such pages go behind those that are inactive now. Short lists of huge pages would be gone
+        // through many times in a few milliseconds.
+        let mut judged = 0;
+        let most_under_way = (BYTES_UNDER_WAY / self.page_bytes).max(1) as u32;
+        while looking_ns < STEP_NS && (judged < inactive || scanned == 0) && self.under_way < most_under_way {
             if !lru.is_tending() {
                 if free_pages + self.under_way >= self.target_pages {
                     self.end_run(true, cx.now);
@@ -186,7 +192,8 @@ impl Kswapd {
             if lru.is_tending() {
                 continue;
             }
-            for _ in 0..self.batch_pages {
+            for _ in 0..self.batch_pages.min(inactive - judged) {
+                judged += 1;
                 // Without a place to go to, a page is looked at all the same, and stays.
                 let (verdict, judging_ns) = lru.judge(cx.accessed);
                 looking_ns += judging_ns;

@@ -153,3 +153,19 @@ fn scans_can_be_widened() {
     // 16 MB are 8 pages; the first window has 1 slow page in it, the rest of which is fast memory.
     assert_eq!((marked(None), marked(Some(2.0))), (1, 9));
 }
+
+/// No time passes within a step of kswapd: an accessed bit that it has cleared says nothing until the next one.
+#[test]
+fn a_page_that_is_in_use_all_the_time_is_not_idle_for_kswapd() {
+    let mut driver = machine("nbt", &[]);
+    driver.run_until(1010 * MS);
+    let hot: Vec<u32> = (0..12).filter(|page| driver.tier_of(*page) == 0).collect();
+    let all: Vec<u32> = (0..12).collect();
+    // Some fault and find no room, which wakes kswapd.
+    for _ in 0..20_000 {
+        driver.touch(&all, false);
+        driver.run_until(driver.now + 200);
+    }
+    let below: Vec<u32> = hot.iter().copied().filter(|page| driver.tier_of(*page) != 0).collect();
+    assert!(below.is_empty(), "{below:?} went down");
+}
