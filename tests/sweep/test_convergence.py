@@ -8,7 +8,7 @@ import pytest
 
 from tests.configs.corpus import ROOT
 from tiertune.document import parse
-from tiertune.tuner.sweep.convergence import convergence_s, early_promotion_share, last_change_s, late
+from tiertune.tuner.sweep.convergence import convergence_s, early_promotion_share, last_change_s
 from tiertune.workloads.definition import Workload, load_workload
 
 STREAMS = """\
@@ -134,14 +134,3 @@ def test_the_documentation_has_these_numbers() -> None:
     page = Path(ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
     assert "within 5 % of the plateau" in page
     assert "last fifth" in page
-
-
-def test_what_comes_late_is_the_mean_of_the_last_fifth_by_time() -> None:
-    series = {
-        "time_s": [7.0, 9.0, 10.0],
-        "throughput_mops": [1.0, 2.0, 5.0],
-        "fast_hit_ratio": [0.1, 0.2, 0.4],
-    }
-    # From 8 s on: a second at 2 and one at 5.
-    assert late(series) == pytest.approx({"throughput_mops": 3.5, "fast_hit_ratio": 0.3})
-    assert late({"time_s": []}) == {}

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.small import tiertune, write_small
 from tests.sweep.small import SWEEP, document, one, rows, sweep, write_sweep
 from tiertune import engine
-from tiertune.tuner.sweep.definition import LATE, SERIES, load_sweep
+from tiertune.tuner.sweep.definition import load_sweep
 from tiertune.tuner.sweep.matrix import rows_of
 from tiertune.tuner.sweep.measurement import Progress, measure, runs_of
 
@@ -93,15 +93,6 @@ def test_early_promotions_are_their_share_of_all(swept: Path) -> None:
         share, early = (row["derived"][name] for name in ("early_promotion_share", "early_promotions"))
         assert early == pytest.approx(share * row["metrics"]["promotions"])
     assert not any("early_promotions" in row["derived"] for row in found if row not in promoting)
-
-
-def test_every_column_of_the_time_series_has_the_mean_of_its_end(swept: Path) -> None:
-    for row in rows(swept / "results"):
-        end = {name.removeprefix(LATE) for name in row["derived"] if name.startswith(LATE)}
-        assert end == set(SERIES)
-        assert row["derived"][f"{LATE}fast_hit_ratio"] == pytest.approx(
-            row["metrics"]["fast_hit_ratio"], abs=0.5
-        )
 
 
 def test_parquet_holds_the_rows_of_the_json(swept: Path) -> None:

@@ -1,5 +1,4 @@
-"""How long a system takes to settle after the last change, how early it promotes, and what it comes to late
-in a run, from a time series.
+"""How long a system takes to settle after the last change, and how early it promotes, from a time series.
 
 The plateau is the mean throughput, weighted by time, of the last fifth of the stretch between the last change
 and the end. The convergence time is from that change to the first moment after which every point of the
@@ -17,7 +16,6 @@ from tiertune.workloads.streams import Phase, Streams
 
 BAND = 0.05
 PLATEAU_SHARE = 0.2
-LATE_SHARE = 0.2
 MOST_PHASES = 100_000
 
 Timeline = Mapping[str, Sequence[float]]
@@ -142,22 +140,3 @@ def _time_of(timeline: Timeline, ops: float) -> float:
             return start + (end - start) * max(0.0, ops - done) / here
         done, start = done + here, end
     return start
-
-
-def late(timeline: Timeline) -> dict[str, float]:
-    """The mean of each series over the last fifth of the run, weighted by time; empty without a series.
-
-    What a system has come to, for experiments that run for a fixed time and look at its end. `timeline` has
-    `time_s`, the ends of its stretches, and columns of the means of each.
-    """
-    ends = timeline.get("time_s", ())
-    if not ends:
-        return {}
-    window = (1.0 - LATE_SHARE) * ends[-1]
-    spans = [max(0.0, end - max(start, window)) for start, end in zip([0.0, *ends[:-1]], ends, strict=True)]
-    held = sum(spans)
-    return {
-        name: sum(span * value for span, value in zip(spans, values, strict=True)) / held
-        for name, values in timeline.items()
-        if name != "time_s" and held > 0.0
-    }

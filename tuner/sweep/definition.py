@@ -33,19 +33,6 @@ DERIVED = (
 )
 """What can be shown beside the metrics of the engine."""
 
-LATE = "late."
-
-SERIES = (
-    "fast_hit_ratio",
-    "throughput_mops",
-    "promotions_per_s",
-    "demotions_per_s",
-    "fast_latency_ns",
-    "slow_latency_ns",
-    "fast_used_bytes",
-)
-"""Columns of the engine's time series; `late.X` is the mean of X over the last fifth of a run."""
-
 RELATIVE = ("speedup", "slowdown_points")
 """What a comparison gives beside the ratio of every metric."""
 
@@ -67,7 +54,7 @@ class Table(Strict):
         max_length=20,
         description=(
             "metrics, slowdown, slowdown_pct, rank, convergence_s, early_promotion_share, early_promotions,"
-            " late.X, status, gauge.X, REF.speedup"
+            " status, gauge.X, REF.speedup"
         ),
     )
     sort: Literal["file", "best"] = Field(
@@ -170,7 +157,7 @@ def known_values(sweep: Sweep) -> list[str]:
     relative = [
         f"{reference.label}.{name}" for reference in sweep.relative_to for name in (*RELATIVE, *measured)
     ]
-    return [*DERIVED, *(f"{LATE}{name}" for name in SERIES), *measured, *relative]
+    return [*DERIVED, *measured, *relative]
 
 
 def _twice(place: Place, labels: list[str]) -> Iterator[tuple[Place, str]]:

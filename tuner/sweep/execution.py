@@ -15,7 +15,7 @@ from tiertune import engine
 from tiertune.files import InputError
 from tiertune.tuner.backend import HostUnfit, Notify
 from tiertune.tuner.memory_need import check_memory
-from tiertune.tuner.sweep.convergence import convergence_s, early_promotion_share, last_change_s, late
+from tiertune.tuner.sweep.convergence import convergence_s, early_promotion_share, last_change_s
 from tiertune.tuner.sweep.matrix import fast_misfit
 from tiertune.tuner.sweep.row import ALL_FAST, NOT_APPLICABLE, Result, Run, Setting
 from tiertune.tuner.trial import Status, fingerprint
@@ -145,7 +145,6 @@ def _measured(workload: engine.EngineWorkload, run: Run) -> Result:
         None if change is None else convergence_s(timeline, change),
         change,
         early_promotion_share(timeline),
-        _numbers(late(timeline)),
     )
 
 

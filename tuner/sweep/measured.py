@@ -10,7 +10,6 @@ from statistics import median
 from typing import Any
 
 from tiertune.tuner.sweep.axes import DEFAULT, Reference
-from tiertune.tuner.sweep.definition import LATE
 from tiertune.tuner.sweep.row import NOT_APPLICABLE, Coordinates, PlannedRow, Result
 from tiertune.tuner.trial import Objective, Status
 
@@ -95,7 +94,6 @@ def _own_values(row: MeasuredRow, baseline: Result | None) -> None:
     if result.early_promotion_share is not None:
         row.values["early_promotion_share"] = result.early_promotion_share
         row.values["early_promotions"] = result.early_promotion_share * result.metrics["promotions"]
-    row.values |= {f"{LATE}{name}": value for name, value in result.late.items()}
     if baseline is not None and baseline.status == Status.OK:
         worse = _times_worse(row.objective, result.metrics, baseline.metrics)
         row.values |= {"slowdown": worse, "slowdown_pct": 100.0 * (worse - 1.0)}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from tiertune.tuner.sweep.definition import GAUGE, LATE, Table
+from tiertune.tuner.sweep.definition import GAUGE, Table
 
 MINIMIZE, MAXIMIZE = "minimize", "maximize"
 
@@ -19,9 +19,6 @@ _DERIVED = {
     "last_change_s": ("last change", "s"),
     "early_promotion_share": ("early promotions", "share of all"),
     "early_promotions": ("early promotions", "pages"),
-    "promotions_per_s": ("promotions", "pages/s"),
-    "demotions_per_s": ("demotions", "pages/s"),
-    "fast_used_bytes": ("fast memory in use", "bytes"),
 }
 _DIRECTIONS = {
     "slowdown": MINIMIZE,
@@ -74,9 +71,6 @@ def quantity_of(name: str) -> Quantity:
     direction = direction_of(name, {metric.name: metric.direction for metric in declared.values()})
     if name.startswith(GAUGE):
         return Quantity(name, name.removeprefix(GAUGE).replace("_", " "), "", direction)
-    if name.startswith(LATE):
-        whole = quantity_of(name.removeprefix(LATE))
-        return replace(whole, name=name, words=f"{whole.words}, last fifth of the run")
     reference, _, last = name.rpartition(".")
     reference = reference.removeprefix("vs-")
     if last in declared:

@@ -166,6 +166,5 @@ class Result:
     convergence_s: float | None = None
     last_change_s: float | None = None
     early_promotion_share: float | None = None
-    late: dict[str, float] = field(default_factory=dict)
     error: str | None = None
     wall_s: float = 0.0
