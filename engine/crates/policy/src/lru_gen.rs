@@ -539,7 +539,7 @@ mod tests {
                 );
             }
             let number = (lists.oldest..=lists.youngest).find(|number| number % MOST_GENERATIONS == place as u64);
-            assert!(number.is_some() || generation.len() == 0, "pages outside of the window");
+            assert!(number.is_some() || generation.is_empty(), "pages outside of the window");
         }
         for (page, tier) in tier.iter().enumerate() {
             let listed = *tier == 0 && !isolated.contains(&(page as Page));
