@@ -32,11 +32,12 @@ from tiertune.workloads.kernels import (
     KernelRecord,
     carried,
     carry_fields,
+    counted,
     record_model,
     takes_threads,
 )
 from tiertune.workloads.live import HostPart, UpstreamPart
-from tiertune.workloads.native import native_part, shorter
+from tiertune.workloads.native import native_part, shorter, smaller
 from tiertune.workloads.preset import Preset, PresetName, located
 from tiertune.workloads.streams import Streams
 
@@ -380,7 +381,8 @@ class Workload(Strict):
 
         for name, preset in self.presets.items():
             kernel = None if record is None else record.kernel
-            for place, text in preset.fitting(kernel, streams is not None):
+            counts = () if self.native is None else counted(self.native.kernel)
+            for place, text in preset.fitting(kernel, streams is not None, counts):
                 yield ("presets", name, *place), text
 
     def preset(self, name: str) -> Workload:
@@ -402,10 +404,16 @@ class Workload(Strict):
         """What a file would hold of the workload at the size of a preset."""
         sim: dict[str, Any] | Sim = self.sim
         native = self.native
+        if native is not None and chosen.size_share is not None:
+            native = smaller(native, chosen.size_share)
         if native is not None and chosen.share is not None:
             native = shorter(native, chosen.share)
         if self.sim.streams is not None:
-            streams = self.sim.streams if chosen.share is None else self.sim.streams.shortened(chosen.share)
+            streams = self.sim.streams
+            if chosen.size_share is not None:
+                streams = streams.resized(chosen.size_share)
+            if chosen.share is not None:
+                streams = streams.shortened(chosen.share)
             sim = self.sim.model_copy(update={"streams": streams})
         elif self.sim.record is not None:
             parts = {"record": self.sim.record, "carry": self.sim.carry}

@@ -44,6 +44,11 @@ def carried(name: str) -> tuple[str, ...]:
     return tuple(parameter.name for parameter in kernel(name).parameters if parameter.carried)
 
 
+def counted(name: str) -> tuple[str, ...]:
+    """Those of `carried` that are no sizes in bytes."""
+    return tuple(p.name for p in kernel(name).parameters if p.carried and p.type != "bytes")
+
+
 def work_parameter(name: str) -> str | None:
     """The parameter of the kernel that makes a run longer and nothing else; None where there is none."""
     return next((parameter.name for parameter in kernel(name).parameters if parameter.work), None)

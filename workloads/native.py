@@ -13,8 +13,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tiertune.workloads.kernels import THREADS, KernelRecord, kernel, work_parameter
+from tiertune.workloads.kernels import THREADS, KernelRecord, carried, kernel, work_parameter
 from tiertune.workloads.live import HEADROOM_BYTES, ContainerPart, HostPart
+from tiertune.workloads.streams import share_of_bytes
 
 LOADING_PER_BYTE = 3
 """Most memory that a kernel takes for a byte of its objects while it fills them: a graph is built from a list
@@ -49,6 +50,12 @@ def shorter(record: KernelRecord, share: float) -> KernelRecord | None:
     if work is None:
         return None
     return record.model_copy(update={work: max(1, round(getattr(record, work) * share))})
+
+
+def smaller(record: KernelRecord, share: float) -> KernelRecord:
+    """The kernel on memory of `share` of its size, as `Streams.resized` makes objects."""
+    sizes = {name: share_of_bytes(getattr(record, name), share) for name in carried(record.kernel)}
+    return record.model_copy(update=sizes)
 
 
 def _spelled(value: object) -> str:

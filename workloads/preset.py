@@ -7,7 +7,7 @@ in sweeps. It then is called `NAME-PRESET`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -51,14 +51,20 @@ class Preset(Strict):
     share: Annotated[Number, Field(gt=0, le=1)] | None = Field(
         default=None, description="for streams: part of their operations and seconds that is run; absent: all"
     )
+    size_share: Annotated[Number, Field(gt=0, le=1)] | None = Field(
+        default=None, description="for streams: part of the size of their objects; absent: all"
+    )
 
     @property
     def resizes(self) -> bool:
         """Whether the program itself runs at another size than in the workload."""
-        return bool(self.record or self.carry or self.share is not None)
+        return bool(self.record or self.carry or self.share is not None or self.size_share is not None)
 
-    def fitting(self, kernel: str | None, has_streams: bool) -> Iterator[tuple[Place, str]]:
-        """What is given for another kind of workload."""
+    def fitting(
+        self, kernel: str | None, has_streams: bool, counted: Iterable[str]
+    ) -> Iterator[tuple[Place, str]]:
+        """What is given for another kind of workload. `counted`: what the kernel that hosts run in the place
+        of streams is carried by and is no size in bytes."""
         if kernel is None:
             for key in ("record", "carry"):
                 if getattr(self, key):
@@ -68,6 +74,12 @@ class Preset(Strict):
             yield ("record", "kernel"), f"{text}; the kernel is {kernel}, leave it out"
         if self.share is not None and not has_streams:
             yield ("share",), "is for streams, of which this workload has none; carry.runs is of a recording"
+        if self.size_share is not None and not has_streams:
+            yield ("size_share",), "is for streams, of which this workload has none; carry is of a recording"
+        for name in counted:
+            if self.size_share is not None:
+                text = f"is of sizes in bytes, and what hosts run has its size by native.{name}"
+                yield ("size_share",), f"{text}; leave one of the two out"
 
 
 def located(name_or_path: str, base: Path | None = None) -> tuple[Path, str | None]:

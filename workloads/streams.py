@@ -11,6 +11,7 @@ from tiertune.document import Path as Place
 from tiertune.fields import Flag, Integer, Name, Number, Size
 from tiertune.files import Strict
 from tiertune.nearest import nearest
+from tiertune.workloads.measured import PAGE_BYTES
 
 Fraction = Annotated[Number, Field(ge=0, le=1)]
 PerOp = Annotated[Number, Field(ge=0, le=1e9)]
@@ -179,6 +180,13 @@ class Streams(Strict):
         ]
         return self.model_copy(update={"blocks": blocks})
 
+    def resized(self, share: float) -> Streams:
+        """The streams over objects of `share` of their size."""
+        objects = [
+            entry.model_copy(update={"bytes": share_of_bytes(entry.bytes, share)}) for entry in self.objects
+        ]
+        return self.model_copy(update={"objects": objects})
+
     @property
     def threads(self) -> int:
         """Most threads that run at once."""
@@ -210,6 +218,11 @@ class Streams(Strict):
                 for g, group in enumerate(phase.groups):
                     for s, stream in enumerate(group.streams):
                         yield ("blocks", b, "phases", p, "groups", g, "streams", s), stream
+
+
+def share_of_bytes(size: int, share: float) -> int:
+    """`share` of `size` bytes in whole pages of 4 KiB, one at least."""
+    return max(1, round(size * share / PAGE_BYTES)) * PAGE_BYTES
 
 
 def _shorter(phase: Phase, share: float) -> Phase:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -78,6 +79,14 @@ class BackendContract(ABC):
 
     def test_facts_are_text(self, backend: Backend) -> None:
         assert all(isinstance(text, str) and text for text in backend.facts().values())
+
+    def test_a_stop_ends_the_wait_for_a_host(self, backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("tiertune.tuner.live.stop.SETTLE_S", 600.0)
+        waiting = threading.Thread(target=backend.settle, daemon=True)
+        waiting.start()
+        backend.cancel()
+        waiting.join(60)
+        assert not waiting.is_alive()
 
     def test_closing_twice_is_fine(self, backend: Backend) -> None:
         backend.close()

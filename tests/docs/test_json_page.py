@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.calibration.synthetic import measurements, truth
 from tests.claims.test_reproduce import CLAIMS
 from tests.cli.small import tiertune
 from tests.comparison.test_command import write_comparison
@@ -23,7 +24,11 @@ from tests.transfer.few import write_few
 
 pytestmark = pytest.mark.long
 
-ROW = re.compile(r"^\| `([a-z -]+)` \| (.*?) \|", re.MULTILINE)
+ROW = re.compile(r"^\| `([a-z -]+)`((?: of [a-z ]+)?) \| (.*?) \|", re.MULTILINE)
+
+DAMON = ("--from", "damon", ROOT / "tests/imports/corpus/damon/good/report-raw.txt")
+MASIM = ("--from", "masim", ROOT / "tests/imports/corpus/masim/good/two-phases.txt")
+CURVE = ROOT / "tests/calibration/curves/good/reads.csv"
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +44,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (made / "two/two.yaml").write_text(yaml.safe_dump({**suite, "search": False}))
     (made / "sweeps").mkdir()
     write_sweep(made / "sweeps", SWEEP.replace('ratios: ["1:4"]', 'ratios: ["1:4", "1:8"]'))
+    # What is called demo here comes before what is packaged, and is quick.
+    (made / "two/campaigns").mkdir()
+    demo = (made / "mine.yaml").read_text().replace("name: mine", "name: demo")
+    (made / "two/campaigns/demo.yaml").write_text(demo.replace("./", f"{made}/"))
+    (made / "measured.json").write_text(json.dumps(measurements(truth())))
+    (made / "results").mkdir()
+    (made / "results/mlflow.sqlite").touch()
     with chdir(made / "two"):  # workloads of a suite are found from there
         yield made
 
@@ -47,9 +59,12 @@ def commands(folder: Path) -> dict[str, tuple[str | Path, ...]]:
     """In an order in which each finds what it builds on."""
     where = ("-w", folder / "small-workload.yaml", "-m", "skx-numa", "--ratio", "1:12")
     sweep = folder / "sweeps/small.yaml"
+    measured, one = folder / "measured.json", ("--out", folder / "one.yaml")
     few = ("--parameters", "migration_cost", "--together", "4")
     return {
         "run": ("run", "hemem", *where),
+        "demo --dry-run": ("demo", "--dry-run"),
+        "demo": ("demo",),
         "tune --dry-run": ("tune", folder / "mine.yaml", "--dry-run"),
         "tune": ("tune", folder / "mine.yaml"),
         "resume": ("resume", "mine"),
@@ -64,18 +79,32 @@ def commands(folder: Path) -> dict[str, tuple[str | Path, ...]]:
         "sensitivity": ("sensitivity", sweep, "--claim", "hemem/eager beats notier", *few),
         "reproduce": ("reproduce", "--claims", folder / "claims.yaml"),
         "nightly": ("nightly", folder / "two/two.yaml", "--date", "2026-11-01", "--any-time"),
+        "nightly accept": ("nightly", "accept", folder / "two/two.yaml"),
+        "record of a workload": ("record", "btree@smoke", "-m", "skx-numa"),
+        "record of several workloads": ("record", "btree@smoke", "gups@smoke", "-m", "skx-numa"),
+        "profile import": ("profile", "import", *DAMON, "-o", folder / "damon.parquet"),
+        "profile import of masim": ("profile", "import", *MASIM, "-o", folder / "phases.yaml"),
+        "profile show": ("profile", "show", folder / "damon.parquet"),
+        "profile diff": ("profile", "diff", folder / "damon.parquet", folder / "damon.parquet"),
+        "calibrate": ("calibrate", "one", "--slow-from", "skx-cxl-emul", "--measurements", measured, *one),
+        "calibrate --curve": ("calibrate", "skx-numa", "--curve", CURVE, "--out", folder / "curve.yaml"),
+        "new-policy": ("new-policy", "eager", "--in", folder),
+        "check-policy": ("check-policy", folder / "eager/eager.py"),
+        "ui --mlflow": ("ui", "--mlflow"),
         "list": ("list", "workloads"),
         "show": ("show", "hemem"),
+        "show of a workload": ("show", "btree"),
         "doctor": ("doctor",),
         "host show": ("host", "show"),
+        "host diff": ("host", "diff", "here", "here"),
     }
 
 
-WITHOUT_RESULTS = {"list", "show", "doctor", "host show"}
+WITHOUT_RESULTS = ("list", "show", "doctor", "host show", "profile", "new-policy", "check-policy")
 
 
 def printed(name: str, command: tuple[str | Path, ...], folder: Path) -> Any:
-    results = () if name in WITHOUT_RESULTS else ("--results", folder / "results")
+    results = () if name.startswith(WITHOUT_RESULTS) else ("--results", folder / "results")
     done = tiertune(*command, *results, "--json")
     # A host may be unfit, which is said in the document as well.
     assert done.exit_code == 0 or name == "doctor", done.stderr
@@ -85,7 +114,7 @@ def printed(name: str, command: tuple[str | Path, ...], folder: Path) -> Any:
 
 def test_each_command_prints_the_keys_of_its_line(folder: Path) -> None:
     page = (ROOT / "docs/json.md").read_text()
-    told = {name: re.findall(r"`([a-z_]+)`", keys) for name, keys in ROW.findall(page)}
+    told = {name + of: re.findall(r"`([a-z_]+)`", keys) for name, of, keys in ROW.findall(page)}
     asked = commands(folder)
     assert set(told) == set(asked)
     for name, command in asked.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -66,16 +67,25 @@ def run(folder: Path, results: Path, notes: list[str] | None = None) -> dict[str
     return tune(plan_of(campaign), results, backend, listen)
 
 
-def test_equal_campaigns_are_equal_to_the_last_bit(folder: Path, tmp_path: Path) -> None:
-    first = run(folder, tmp_path / "1")
-    assert run(folder, tmp_path / "2") != {}
-    tables = [table(journal_path(tmp_path / name, "small")) for name in ("1", "2")]
+@pytest.fixture(scope="module")
+def ended(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Outcome]]:
+    """Results of the campaign and what came of it; who goes on with them takes a copy."""
+    results = tmp_path_factory.mktemp("ended")
+    return results, run(folder, results)
+
+
+def test_equal_campaigns_are_equal_to_the_last_bit(
+    folder: Path, ended: tuple[Path, dict[str, Outcome]], tmp_path: Path
+) -> None:
+    results, first = ended
+    assert run(folder, tmp_path) != {}
+    tables = [table(journal_path(path, "small")) for path in (results, tmp_path)]
     assert tables[0] == tables[1]
     (found,) = first.values()
     assert found.complete
     assert found.effect is not None
     assert found.effect.pairs == 5
-    with Journal(journal_path(tmp_path / "1", "small"), writer=False) as journal:
+    with Journal(journal_path(tmp_path, "small"), writer=False) as journal:
         rows = journal.rows()
         assert {row.status for row in rows} == {Status.OK}
         knobs = {"read_hot_threshold", "sampling_period", "migration_period_ms"}
@@ -88,8 +98,10 @@ def test_equal_campaigns_are_equal_to_the_last_bit(folder: Path, tmp_path: Path)
     assert len(timeline["time_s"]) == len(timeline["fast_hit_ratio"]) > 10
 
 
-def test_a_changed_space_file_is_a_changed_campaign(folder: Path, tmp_path: Path) -> None:
-    run(folder, tmp_path)
+def test_a_changed_space_file_is_a_changed_campaign(
+    folder: Path, ended: tuple[Path, dict[str, Outcome]], tmp_path: Path
+) -> None:
+    shutil.copytree(ended[0], tmp_path, dirs_exist_ok=True)
     before = table(journal_path(tmp_path, "small"))
     (folder / "narrow.yaml").write_text(SPACE.replace("max: 16", "max: 32"))
     try:
@@ -101,8 +113,10 @@ def test_a_changed_space_file_is_a_changed_campaign(folder: Path, tmp_path: Path
     run(folder, tmp_path)
 
 
-def test_what_decides_no_result_may_change(folder: Path, tmp_path: Path) -> None:
-    run(folder, tmp_path)
+def test_what_decides_no_result_may_change(
+    folder: Path, ended: tuple[Path, dict[str, Outcome]], tmp_path: Path
+) -> None:
+    shutil.copytree(ended[0], tmp_path, dirs_exist_ok=True)
     changed = CAMPAIGN.replace(
         "workers: 2", "workers: 1\ndescription: other words\ntracking: {mlflow: false}"
     )

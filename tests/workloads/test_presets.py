@@ -18,7 +18,7 @@ from tiertune.memory_limit import free_bytes
 from tiertune.tuner.campaign import load_campaign
 from tiertune.tuner.trial import called
 from tiertune.workloads.definition import load_workload
-from tiertune.workloads.kernels import kernel
+from tiertune.workloads.kernels import carried, kernel
 from tiertune.workloads.preset import lasting
 from tiertune.workloads.profile import recording_bytes
 
@@ -47,8 +47,8 @@ def test_every_preset_is_planned(name: str) -> None:
                 assert chosen.footprint_bytes <= workload.footprint_bytes
             if preset == "smoke":
                 assert chosen.footprint_bytes < 2**30
-            if preset == "ci":
-                assert 2**30 <= chosen.footprint_bytes <= 8 * 2**30
+        if preset == "ci":
+            assert 2**30 <= chosen.footprint_bytes <= 8 * 2**30
         if given.rss is not None and name not in OTHERS_ARE_RESIDENT:
             assert chosen.footprint_bytes == pytest.approx(given.rss, rel=0.16)
 
@@ -219,7 +219,7 @@ def test_show_lists_presets_with_their_footprint() -> None:
     "name", [name for name in WITH_PRESETS if load_workload(name).sim.streams is not None]
 )
 def test_streams_have_a_kernel_that_hosts_run(name: str) -> None:
-    """What they stand for, at the size of the streams, and as much shorter as a preset is."""
+    """What they stand for, at the size of the streams, and as much shorter and smaller as a preset is."""
     whole, smoke = (load_workload(word) for word in (name, f"{name}@smoke"))
     parts = [workload.on_host for workload in (whole, smoke, load_workload(f"{name}@paper"))]
     words = [part.words(whole.threads, 1) for part in parts if part is not None]
@@ -230,12 +230,29 @@ def test_streams_have_a_kernel_that_hosts_run(name: str) -> None:
         int(next(word for word in line if word.startswith(f"--{work}=")).partition("=")[2]) for line in words
     ]
     assert of[1] == round(of[0] * 0.01)
+    size_share = whole.presets["smoke"].size_share
+    sizes = () if size_share is None else carried(words[0][2])
     different = [one for one, other in zip(words[0], words[1], strict=True) if one != other]
-    assert different == [f"--{work}={of[0]}"]
+    assert {word.partition("=")[0] for word in different} == {
+        f"--{key}".replace("_", "-") for key in (work, *sizes)
+    }
     assert parts[0] is not None
     assert parts[0].footprint == whole.footprint_bytes
+    assert parts[1] is not None
+    assert parts[1].footprint == smoke.footprint_bytes
+    assert smoke.footprint_bytes == pytest.approx(whole.footprint_bytes * (size_share or 1.0), rel=1e-4)
     # Nothing of it is stored with results, which are of the streams.
     assert "native" not in whole.model_dump(mode="json")
+
+
+def test_a_smaller_preset_of_streams_is_the_same_on_less_memory() -> None:
+    whole, smoke = load_workload("gups-replaced").native, load_workload("gups-replaced@smoke").native
+    assert whole is not None
+    assert smoke is not None
+    before, after = (native.model_dump() for native in (whole, smoke))
+    assert after["table_bytes"] == round(before["table_bytes"] * 0.01 / 4096) * 4096
+    assert after["hot_bytes"] / after["table_bytes"] == pytest.approx(1 / 3, rel=1e-4)
+    assert {key for key in before if before[key] != after[key]} == {"table_bytes", "hot_bytes", "updates"}
 
 
 def test_hosts_repeat_what_the_simulation_repeats() -> None:

@@ -192,7 +192,7 @@ def import_file(
     if out.suffix != ending:
         raise InputError(f"--out: {out} must end in {ending}")
     if tool is Format.MASIM:
-        _import_masim(file, out)
+        _import_masim(file, out, as_json)
         return
     declared = [declaration(text) for text in access or []]
     try:
@@ -209,7 +209,7 @@ def import_file(
     finish(seen, declared, stalled, out, as_json)
 
 
-def _import_masim(file: Path, out: Path) -> None:
+def _import_masim(file: Path, out: Path, as_json: bool) -> None:
     import yaml
 
     from tiertune.files import InputError
@@ -224,4 +224,10 @@ def _import_masim(file: Path, out: Path) -> None:
         raise InputError(
             f"--out: {out} cannot be written ({(error.strerror or str(error)).lower()})"
         ) from error
-    print(out)
+    if as_json:
+        from tiertune.tuner.cli.output import print_json
+
+        told = ("name", "description", "source", "threads")
+        print_json({"file": str(out), **{key: document[key] for key in told}})
+    else:
+        print(out)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tiertune.tuner.backend import STOPPED, Backend, BackendLost, HostUnfit, Notify, OutOfMemory
+from tiertune.tuner.backend import Backend, HostUnfit, Notify, OutOfMemory
 from tiertune.tuner.container.confinement import FOLDER, Limits, create_options, departures, limits_of
 from tiertune.tuner.container.engine import FULL, Engine, Order, Ran, refusal
 from tiertune.tuner.container.image import PROGRAMS, own_image, static
 from tiertune.tuner.container.owner import boot_id
 from tiertune.tuner.host.state import HostState
-from tiertune.tuner.live.backend import SETTLE_S, look_after, look_here, program_here
+from tiertune.tuner.live.backend import look_after, look_here, program_here
 from tiertune.tuner.live.fitness import Nodes, unfitness
 from tiertune.tuner.live.launch import BARE, launch
 from tiertune.tuner.live.launch import FOLDER as ANY_FOLDER
 from tiertune.tuner.live.measurement import measured
+from tiertune.tuner.live.stop import Stop
 from tiertune.tuner.trial import Config, Measurement, Scenario, Trial
 from tiertune.units import format_size
 from tiertune.workloads.definition import Workload
@@ -57,7 +57,7 @@ class ContainerBackend(Backend):
         self._state: HostState | None = None
         self._images: dict[str, str] = {}
         self._told: dict[str, str] = {}
-        self._stopped = False
+        self._stop = Stop()
 
     def prepare(self, scenario: Scenario, notify: Notify) -> None:
         """Prepares the simulated twin, looks at this host, has the image ready, and removes what a
@@ -92,16 +92,16 @@ class ContainerBackend(Backend):
             raise HostUnfit(f"{trial.system} {ONE_NODE.format(node=self._nodes.fast)}")
         limits = limits_of(part, self._nodes)
         with self._alone:
-            self._keep_going()
+            self._stop.keep_going()
             self._engine.sweep()
             before = self._fit(trial.scenario, tiering)
             order = self._order(trial, workload, limits, tiering)
             try:
                 ran = self._engine.run(order, part.timeout_s)
             except HostUnfit:
-                self._keep_going()
+                self._stop.keep_going()
                 raise
-            self._keep_going()
+            self._stop.keep_going()
             after, busy_share = look_after(self._look)
         inside = _checked(ran, limits, tiering)
         if ran.oom_killed:
@@ -126,21 +126,17 @@ class ContainerBackend(Backend):
 
     def settle(self) -> None:
         """Gives load and heat a moment to go."""
-        time.sleep(SETTLE_S)
+        self._stop.settle()
 
     def cancel(self) -> None:
         """Ends the container that runs; its trial raises BackendLost. For any thread."""
-        self._stopped = True
+        self._stop.set()
         self._engine.stop()
 
     def close(self) -> None:
         """Ends what still runs. Idempotent."""
         self._engine.stop()
         self._inner.close()
-
-    def _keep_going(self) -> None:
-        if self._stopped:
-            raise BackendLost(STOPPED)
 
     def _image(self, part: HostPart) -> str:
         if part.container is not None and part.container.image is not None:

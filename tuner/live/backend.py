@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
-from tiertune.tuner.backend import STOPPED, Backend, BackendLost, HostUnfit, Notify
+from tiertune.tuner.backend import Backend, HostUnfit, Notify
 from tiertune.tuner.host.state import HostState, read_state
 from tiertune.tuner.live.arrangement import cap, check_kernel, group_of, reservation, settings
 from tiertune.tuner.live.causes import cause, full_disk
@@ -24,14 +24,12 @@ from tiertune.tuner.live.measurement import measured
 from tiertune.tuner.live.preloaded import Libraries, Library, sizes_of
 from tiertune.tuner.live.probing import check_program
 from tiertune.tuner.live.scope import run_in_scope
+from tiertune.tuner.live.stop import Stop
 from tiertune.tuner.trial import Config, Measurement, Scenario, Trial
 from tiertune.tuner.upstream import Upstream
 from tiertune.units import fast_tier_bytes
 from tiertune.workloads.definition import Workload
 from tiertune.workloads.live import HostPart, NoMetrics
-
-SETTLE_S = 5.0
-"""Wait before a trial is run again whose host was not in order."""
 
 
 class HostBackend(Backend):
@@ -63,7 +61,7 @@ class HostBackend(Backend):
         self._libraries = {system: Libraries(system, part) for system, part in (upstream or {}).items()}
         self._alone = threading.Lock()
         self._state: HostState | None = None
-        self._stop = threading.Event()
+        self._stop = Stop()
 
     def prepare(self, scenario: Scenario, notify: Notify) -> None:
         """Prepares the simulated twin, which checks that the scenario fits, and looks at this host.
@@ -94,7 +92,7 @@ class HostBackend(Backend):
         part = workload.on_host
         assert part is not None
         with self._alone:
-            self._keep_going()
+            self._stop.keep_going()
             libraries = self._libraries.get(trial.system)
             before = self._fit(trial.scenario, of_nodes=libraries is None)
             library = self._library(libraries, trial)
@@ -107,7 +105,7 @@ class HostBackend(Backend):
                 ended = run_in_scope(command, folder, part.timeout_s, self._stop)
                 fetched = {name: _text(folder / name) for name in order.fetch}
                 free_bytes = shutil.disk_usage(folder).free
-            self._keep_going()
+            self._stop.keep_going()
             after, busy_share = look_after(self._look)
         if libraries is not None:
             libraries.verify(ended)
@@ -126,7 +124,7 @@ class HostBackend(Backend):
 
     def settle(self) -> None:
         """Gives load and heat a moment to go."""
-        self._stop.wait(SETTLE_S)
+        self._stop.settle()
 
     def cancel(self) -> None:
         """Ends the trial that runs, which raises BackendLost; tierd puts the host back. For any thread."""
@@ -137,10 +135,6 @@ class HostBackend(Backend):
         for libraries in self._libraries.values():
             libraries.close()
         self._inner.close()
-
-    def _keep_going(self) -> None:
-        if self._stop.is_set():
-            raise BackendLost(STOPPED)
 
     def _sizes(self, scenario: Scenario) -> dict[str, int]:
         part = self._workloads[scenario.key].on_host

@@ -6,7 +6,6 @@ import hashlib
 import shutil
 import struct
 import tempfile
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +13,10 @@ from typing import Any
 
 from tiertune.adapters.hemem import RATE_MODE
 from tiertune.adapters.registry import adapter_for
-from tiertune.tuner.backend import STOPPED, BackendLost, ConfigRejected, HostUnfit
+from tiertune.tuner.backend import ConfigRejected, HostUnfit
 from tiertune.tuner.live.fitness import HUGE_BYTES
 from tiertune.tuner.live.scope import Ended, run_in_scope
+from tiertune.tuner.live.stop import Stop
 from tiertune.tuner.trial import Config
 from tiertune.tuner.upstream import Upstream
 
@@ -63,7 +63,7 @@ class Libraries:
         self._built: dict[str, Library] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    def check(self, sizes: Mapping[str, int], stop: threading.Event | None = None) -> None:
+    def check(self, sizes: Mapping[str, int], stop: Stop | None = None) -> None:
         """Raises HostUnfit where something that it takes is not there, or builds do not read the macros."""
         missing = []
         if shutil.which(self._part.build[0]) is None:
@@ -87,7 +87,7 @@ class Libraries:
                 " read the macros; have it put {header} in place of those of pebs.h"
             )
 
-    def of(self, config: Config, sizes: Mapping[str, int], stop: threading.Event | None = None) -> Library:
+    def of(self, config: Config, sizes: Mapping[str, int], stop: Stop | None = None) -> Library:
         """The library of a configuration.
 
         Raises ConfigRejected for a knob without a macro that is not as usual, HostUnfit where nothing is
@@ -131,9 +131,7 @@ class Libraries:
             self._folder.cleanup()
             self._folder = None
 
-    def _build(
-        self, key: str, macros: str, sizes: Mapping[str, int], stop: threading.Event | None
-    ) -> Library:
+    def _build(self, key: str, macros: str, sizes: Mapping[str, int], stop: Stop | None) -> Library:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="tiertune-libraries-")
         folder, made = Path(self._folder.name) / key, Path(self._part.library)
@@ -146,8 +144,8 @@ class Libraries:
             ended = run_in_scope(words, folder, self._part.build_timeout_s, stop)
         except OSError as error:
             raise HostUnfit(f"`{shown}` cannot be run: {error.strerror}") from error
-        if stop is not None and stop.is_set():
-            raise BackendLost(STOPPED)
+        if stop is not None:
+            stop.keep_going()
         if ended.timed_out:
             raise HostUnfit(
                 f"`{shown}` did not end within {self._part.build_timeout_s:g} s, build_timeout_s of upstream"

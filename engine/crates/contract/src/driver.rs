@@ -123,7 +123,7 @@ impl Truth for Hidden {
 }
 
 /// What happened, in order.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Entry {
     /// The policy was woken.
     Wake(Nanos),

@@ -5,8 +5,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::fmt::{Debug, Write};
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -109,42 +108,52 @@ struct Seen {
 
 impl Seen {
     fn of(observed: &Observed) -> Self {
-        let digest = |part: &dyn Debug| {
-            let mut digest = Digest(DefaultHasher::new());
-            write!(digest, "{part:?}").expect("a hasher takes everything");
-            digest.0.finish()
-        };
-        let decided = digest(&observed.log);
         let Observed {
+            log,
             gauges: reported,
             declared,
             tiers,
-            ..
         } = observed;
+        let decided = digest(log);
+        let values: Vec<(&str, u64)> = reported
+            .iter()
+            .map(|gauge| (gauge.name, gauge.value.to_bits()))
+            .collect();
         let count = |wanted: Outcome| {
             let ended = |entry: &&Entry| matches!(entry, Entry::Ended(migrated) if migrated.outcome == wanted);
-            observed.log.iter().filter(ended).count()
+            log.iter().filter(ended).count()
         };
-        let mut gauges = observed.gauges.iter();
+        let mut gauges = reported.iter();
         Self {
-            digest: digest(&(decided, reported, declared, tiers)),
+            digest: digest(&(decided, values, declared, tiers)),
             decided,
-            moved: observed.log.iter().any(|entry| matches!(entry, Entry::Ended(_))),
+            moved: log.iter().any(|entry| matches!(entry, Entry::Ended(_))),
             failed: (count(Outcome::NoSpace), count(Outcome::AlreadyThere)),
             gauges_make_sense: gauges.all(|gauge| gauge.value.is_finite() && !gauge.meaning.is_empty()),
         }
     }
 }
 
-/// Hashes text as it is written.
-struct Digest(DefaultHasher);
-
-impl Write for Digest {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        self.0.write(text.as_bytes());
-        Ok(())
-    }
+fn digest(part: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    part.hash(&mut hasher);
+    hasher.finish()
 }
+
+/// Where hot pages are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Hot {
+    /// Side by side.
+    Together,
+    /// Scattered over huge pages, for so many batches.
+    Scattered(u64),
+}
+
+/// Batches in which all that ever acts on scattered hot pages is seen to act.
+const LONG: Hot = Hot::Scattered(14_000);
+/// Half of them, in which every knob with a condition that acts in the long run does as well, in all systems, but one: where
+/// Memtis stops to split pages under Colloid, which is late there.
+const SHORT: Hot = Hot::Scattered(7000);
 
 /// One run of the system: which of its knobs are away from their defaults, and on what.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -152,7 +161,7 @@ struct Key {
     changed: String,
     page_bytes: u64,
     tiers: usize,
-    scattered: bool,
+    hot: Hot,
 }
 
 /// The sentence of a panic, where it has one.
@@ -182,7 +191,7 @@ const NEAR_BACKGROUNDS: usize = 8;
 struct Setting {
     words: String,
     background: Config,
-    scattered: bool,
+    hot: Hot,
 }
 
 /// The default, what is likeliest to matter to the knob at `place`, then everything else.
@@ -199,12 +208,19 @@ fn settings(has_parts: bool, knobs: &[Knob], place: usize) -> Vec<Setting> {
     let far = backgrounds.split_off(backgrounds.len().min(1 + NEAR_BACKGROUNDS));
     let near = backgrounds.split_off(1);
     for part in [backgrounds, near, far] {
-        for scattered in [false, true].into_iter().filter(|scattered| has_parts || !scattered) {
-            let workload = if scattered { "scattered hot pages" } else { "hot pages" };
+        for hot in [Hot::Together, LONG]
+            .into_iter()
+            .filter(|hot| has_parts || *hot == Hot::Together)
+        {
+            let workload = if hot == LONG {
+                "scattered hot pages"
+            } else {
+                "hot pages"
+            };
             all.extend(part.iter().map(|(words, background)| Setting {
                 words: format!("{workload}, {words}"),
                 background: background.clone(),
-                scattered,
+                hot,
             }));
         }
     }
@@ -235,7 +251,7 @@ impl<'a> Contract<'a> {
     }
 
     /// What was seen of the run under a config, made once; whoever asks for one under way waits for it.
-    fn seen(&self, config: &Config, page_bytes: u64, tiers: usize, scattered: bool) -> Arc<OnceLock<Seen>> {
+    fn seen(&self, config: &Config, page_bytes: u64, tiers: usize, hot: Hot) -> Arc<OnceLock<Seen>> {
         let knobs = self.system.knobs();
         let is_default =
             |name: &str, value: &Value| knobs.iter().any(|knob| knob.name == name && knob.default == *value);
@@ -248,7 +264,7 @@ impl<'a> Contract<'a> {
             changed: format!("{changed:?}"),
             page_bytes,
             tiers,
-            scattered,
+            hot,
         };
         let place = self
             .kept
@@ -258,17 +274,16 @@ impl<'a> Contract<'a> {
             .or_default()
             .clone();
         place.get_or_init(|| {
-            Seen::of(&if scattered {
-                workload::run_scattered(self.system, config)
-            } else {
-                workload::run(self.system, config, page_bytes, tiers)
+            Seen::of(&match hot {
+                Hot::Together => workload::run(self.system, config, page_bytes, tiers),
+                Hot::Scattered(batches) => workload::run_scattered(self.system, config, batches),
             })
         });
         place
     }
 
-    fn digest(&self, config: &Config, page_bytes: u64, tiers: usize, scattered: bool) -> u64 {
-        let seen = self.seen(config, page_bytes, tiers, scattered);
+    fn digest(&self, config: &Config, page_bytes: u64, tiers: usize, hot: Hot) -> u64 {
+        let seen = self.seen(config, page_bytes, tiers, hot);
         seen.get().expect("it was run").digest
     }
 
@@ -277,7 +292,7 @@ impl<'a> Contract<'a> {
         self.each(|page_bytes, tiers| {
             let again = Seen::of(&workload::run(self.system, &Config::new(), page_bytes, tiers));
             assert!(
-                self.digest(&Config::new(), page_bytes, tiers, false) == again.digest,
+                self.digest(&Config::new(), page_bytes, tiers, Hot::Together) == again.digest,
                 "two runs with equal inputs decided differently"
             );
         });
@@ -288,7 +303,7 @@ impl<'a> Contract<'a> {
     pub fn requests_are_valid_and_succeed(&self) {
         let has_signal = !self.system.signal().starts_with("none");
         self.each(|page_bytes, tiers| {
-            let seen = self.seen(&Config::new(), page_bytes, tiers, false);
+            let seen = self.seen(&Config::new(), page_bytes, tiers, Hot::Together);
             let seen = seen.get().expect("it was run");
             // Nobody else takes memory in this workload, so a policy that keeps the books fails nowhere.
             assert_eq!(
@@ -326,7 +341,7 @@ impl<'a> Contract<'a> {
         );
         for config in configs {
             at(&format!("{} {config:?}", self.system.name()), || {
-                let seen = self.seen(&config, self.system.page_bytes()[0], 2, false);
+                let seen = self.seen(&config, self.system.page_bytes()[0], 2, Hot::Together);
                 let fine = seen.get().expect("it was run").gauges_make_sense;
                 assert!(fine, "a gauge has no finite value or no meaning");
             });
@@ -338,7 +353,11 @@ impl<'a> Contract<'a> {
     pub fn knobs_out_of_action_change_nothing(&self) {
         let (name, knobs) = (self.system.name(), self.system.knobs());
         let page_bytes = self.system.page_bytes()[0];
-        let scattered = self.system.page_bytes().contains(&PAGE_4K);
+        let hot = if self.system.page_bytes().contains(&PAGE_4K) {
+            SHORT
+        } else {
+            Hot::Together
+        };
         let mut bases = Vec::new();
         for condition in knobs.iter().filter_map(|knob| knob.condition.as_ref()) {
             let other = knobs.iter().find(|other| other.name == condition.knob);
@@ -373,7 +392,7 @@ impl<'a> Contract<'a> {
                 .collect();
             let both: Config = base.clone().into_iter().chain(changed.clone()).collect();
             let decided = |config| {
-                let seen = self.seen(config, page_bytes, 2, scattered);
+                let seen = self.seen(config, page_bytes, 2, hot);
                 seen.get().expect("it was run").decided
             };
             assert!(
@@ -411,7 +430,7 @@ impl<'a> Contract<'a> {
             let run = |value: &Value| {
                 let mut config = setting.background.clone();
                 config.extend(with(&knobs, knob, value.clone()));
-                self.digest(&config, self.system.page_bytes()[0], 2, setting.scattered)
+                self.digest(&config, self.system.page_bytes()[0], 2, setting.hot)
             };
             let default = run(&knob.default);
             extremes(knob).iter().any(|value| run(value) != default)
@@ -427,7 +446,7 @@ impl<'a> Contract<'a> {
         if inert && knob.tunable {
             wrong.push(format!("{name} would search the inert knob {}", knob.name));
         }
-        let notable = found.filter(|setting| setting.scattered || !setting.background.is_empty());
+        let notable = found.filter(|setting| setting.hot != Hot::Together || !setting.background.is_empty());
         (wrong, notable.map(line))
     }
 
@@ -540,7 +559,7 @@ impl<'a> Contract<'a> {
         self.each(|page_bytes, tiers| {
             let run = workload::run_with_restart(self.system, &Config::new(), page_bytes, tiers);
             assert!(
-                self.digest(&Config::new(), page_bytes, tiers, false) == Seen::of(&run).digest,
+                self.digest(&Config::new(), page_bytes, tiers, Hot::Together) == Seen::of(&run).digest,
                 "it has forgotten something"
             );
         });

@@ -57,10 +57,10 @@ pub fn built(system: &dyn Tiering, config: &Config, topology: &Topology) -> Box<
 
 /// Runs a workload on 4 KiB pages whose hot ones are few in each of many huge pages, beside pages that are in none:
 /// for systems that treat the two differently, which the machine above is too small for.
-pub fn run_scattered(system: &dyn Tiering, config: &Config) -> Observed {
+/// The hot ones change when half of `batches` are over.
+pub fn run_scattered(system: &dyn Tiering, config: &Config, batches: u64) -> Observed {
     const RUN: u32 = 512;
     const HOT_PER_RUN: u64 = 8;
-    const BATCHES: u64 = 14_000;
     // 120000 a second: what sampling threads with a quota of a few percent of a CPU settle at.
     const SAMPLES_PER_BATCH: u64 = 600;
     let pages = 100 * RUN + 300;
@@ -74,9 +74,9 @@ pub fn run_scattered(system: &dyn Tiering, config: &Config) -> Observed {
     driver.alloc(0, pages);
     rehearse(&mut driver, &topology);
     let mut rng = CounterRng::new(8, &[]);
-    for batch in 0..BATCHES {
+    for batch in 0..batches {
         driver.run_until(batch * BATCH_NS);
-        let first_run = if batch < BATCHES / 2 { 10 } else { 40 };
+        let first_run = if batch < batches / 2 { 10 } else { 40 };
         let mut accesses = Vec::new();
         for (event, period) in driver.periods.clone() {
             for _ in 0..(ACCESSES_PER_BATCH / period).min(SAMPLES_PER_BATCH) {
@@ -93,7 +93,7 @@ pub fn run_scattered(system: &dyn Tiering, config: &Config) -> Observed {
         }
         driver.sample(&accesses);
     }
-    driver.run_until(BATCHES * BATCH_NS);
+    driver.run_until(batches * BATCH_NS);
     let policy = &driver.policy;
     Observed {
         gauges: policy.gauges(),

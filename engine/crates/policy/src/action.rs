@@ -111,7 +111,7 @@ impl How {
 }
 
 /// A request to move a page, or a run of neighbouring pages as one (a huge page in 4 KiB pages).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Move {
     /// The page, or the first of the run.
     pub page: Page,
@@ -166,7 +166,7 @@ pub enum Outcome {
 }
 
 /// One executed request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Migrated {
     /// What was asked.
     pub request: Move,
@@ -177,7 +177,7 @@ pub struct Migrated {
 }
 
 /// Requests other than migrations, in the order made.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Order {
     /// Report the first touch of each of these pages.
     Arm(Range<Page>),

@@ -38,6 +38,7 @@ pub mod oracle;
 pub mod pact;
 pub mod page_bits;
 pub mod page_list;
+pub mod page_queue;
 pub mod placement;
 pub mod policy;
 pub mod random;

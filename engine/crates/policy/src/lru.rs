@@ -11,36 +11,29 @@
 //! active ones; as nothing reclaims slow memory there, nothing ages them.
 
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::page_list::{Links, NIL, PageList};
+use crate::page_queue::{LISTED, PageQueue};
 use crate::reclaim_lists::{Effort, ReclaimLists, Verdict};
 use crate::{AccessedBits, Page, Tier};
 
 /// Time to look at one page of a list, reverse mapping and accessed bit included: 100 to 300 ns.
 pub const PAGE_SCAN_NS: f64 = 200.0;
 
-/// The page has left [`Side::untouched`].
-const LISTED: u8 = 1;
-const ACTIVE: u8 = 2;
-const REFERENCED: u8 = 4;
+const ACTIVE: u8 = 1;
+const REFERENCED: u8 = 2;
 /// The page belongs to fast memory's lists.
-const FAST: u8 = 8;
+const FAST: u8 = 4;
 /// The page has been taken off its list, to be migrated.
-const ISOLATED: u8 = 16;
+const ISOLATED: u8 = 8;
 /// The first bit that a system may use for itself; see [`Lru::set_note`].
-const NOTE_SHIFT: u32 = 5;
+const NOTE_SHIFT: u32 = 4;
 
 /// The lists of fast or of slow memory.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Side {
-    /// Pages that are in front of all of `inactive` without being listed there: those of these
-    /// ranges that were never moved to another place. Listing them one by one would take longer
-    /// than all the rest of a short trial.
-    untouched: VecDeque<Range<Page>>,
-    untouched_pages: u32,
-    inactive: PageList,
+    inactive: PageQueue,
     active: PageList,
 }
 
@@ -56,10 +49,6 @@ pub struct Lru {
 }
 
 impl Lru {
-    fn side(&mut self, fast: bool) -> &mut Side {
-        if fast { &mut self.fast } else { &mut self.slow }
-    }
-
     fn has(&self, page: Page, flag: u8) -> bool {
         self.flags[page as usize] & flag != 0
     }
@@ -71,12 +60,14 @@ impl Lru {
 
     /// Puts a page that is in no list at the end of the one that its flags name.
     fn enlist(&mut self, page: Page) {
-        self.set(page, LISTED, true);
         self.set(page, ISOLATED, false);
         let (fast, active) = (self.has(page, FAST), self.has(page, ACTIVE));
         let side = if fast { &mut self.fast } else { &mut self.slow };
-        let list = if active { &mut side.active } else { &mut side.inactive };
-        list.push_back(&mut self.links, page);
+        if active {
+            side.active.push_back(&mut self.links, page);
+        } else {
+            side.inactive.push_back(&mut self.links, &mut self.flags, page);
+        }
     }
 
     /// Takes a page off the list that it is in, if any.
@@ -84,14 +75,12 @@ impl Lru {
         if self.has(page, ISOLATED) {
             return;
         }
-        let (fast, active, listed) = (self.has(page, FAST), self.has(page, ACTIVE), self.has(page, LISTED));
+        let (fast, active) = (self.has(page, FAST), self.has(page, ACTIVE));
         let side = if fast { &mut self.fast } else { &mut self.slow };
-        if listed {
-            let list = if active { &mut side.active } else { &mut side.inactive };
-            list.remove(&mut self.links, page);
+        if active {
+            side.active.remove(&mut self.links, page);
         } else {
-            side.untouched_pages -= 1;
-            self.set(page, LISTED, true);
+            side.inactive.remove(&mut self.links, &mut self.flags, page);
         }
     }
 
@@ -197,17 +186,7 @@ impl Lru {
 
     /// The oldest inactive page of fast memory, or [`NIL`].
     fn oldest_inactive(&mut self) -> Page {
-        let Self { flags, fast, .. } = self;
-        while let Some(range) = fast.untouched.front_mut() {
-            match range.find(|page| flags[*page as usize] & LISTED == 0) {
-                Some(page) => {
-                    range.start = page; // until something is done with it
-                    return page;
-                }
-                None => fast.untouched.pop_front(),
-            };
-        }
-        fast.inactive.front()
+        self.fast.inactive.front(&self.flags)
     }
 
     /// Takes the oldest inactive page of fast memory off its list, accessed or not.
@@ -256,13 +235,8 @@ impl ReclaimLists for Lru {
     fn placed(&mut self, pages: Range<Page>, tier: Tier) {
         let fast = tier == 0;
         self.flags[pages.start as usize..pages.end as usize].fill(if fast { FAST } else { 0 });
-        let side = self.side(fast);
-        if side.inactive.is_empty() {
-            side.untouched_pages += pages.end - pages.start;
-            side.untouched.push_back(pages);
-        } else {
-            pages.for_each(|page| self.enlist(page));
-        }
+        let side = if fast { &mut self.fast } else { &mut self.slow };
+        side.inactive.append(&mut self.links, &mut self.flags, pages);
     }
 
     fn freed(&mut self, pages: Range<Page>) {
@@ -271,12 +245,7 @@ impl ReclaimLists for Lru {
             self.flags[page as usize] = 0;
         }
         for side in [&mut self.fast, &mut self.slow] {
-            let kept = std::mem::take(&mut side.untouched).into_iter().flat_map(|range| {
-                let before = range.start..range.end.min(pages.start);
-                let after = range.start.max(pages.end)..range.end;
-                [before, after]
-            });
-            side.untouched = kept.filter(|range| !range.is_empty()).collect();
+            side.inactive.cut(&pages);
         }
     }
 
@@ -293,12 +262,12 @@ impl ReclaimLists for Lru {
 
     fn fast_pages(&self) -> [u32; 2] {
         let side = &self.fast;
-        [side.untouched_pages + side.inactive.len(), side.active.len()]
+        [side.inactive.len(), side.active.len()]
     }
 
     fn slow_pages(&self) -> [u32; 2] {
         let side = &self.slow;
-        [side.untouched_pages + side.inactive.len(), side.active.len()]
+        [side.inactive.len(), side.active.len()]
     }
 
     /// A batch of the oldest active pages goes back to the inactive list when that is short.

@@ -30,13 +30,13 @@
 //! After Documentation/mm/multigen_lru.rst and mm/vmscan.c of Linux 6.1.
 
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::lru::PAGE_SCAN_NS;
 use crate::numa_scan::ENTRY_PASSED_NS;
 use crate::page_bits::PageBits;
-use crate::page_list::{Links, NIL, PageList};
+use crate::page_list::{Links, NIL};
+use crate::page_queue::{LISTED, PageQueue};
 use crate::reclaim_lists::{Effort, ReclaimLists, Verdict};
 use crate::registry::{PAGE_2M, PAGE_4K};
 use crate::{AccessedBits, Gauge, Page, Tier};
@@ -61,27 +61,10 @@ const GENERATION: u8 = 3;
 const PRESENT: u8 = 4;
 /// It is in fast memory.
 const FAST: u8 = 8;
-/// It has left [`Generation::untouched`].
-const LISTED: u8 = 16;
 /// It has been taken off its list, to be migrated.
-const ISOLATED: u8 = 32;
+const ISOLATED: u8 = 16;
 /// A page of slow memory that has come there by a fault, not by demotion.
-const ACTIVE: u8 = 64;
-
-/// Pages of one generation.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Generation {
-    /// Pages in front of all of `list` without being listed there: those of these ranges that were never moved.
-    untouched: VecDeque<Range<Page>>,
-    untouched_pages: u32,
-    list: PageList,
-}
-
-impl Generation {
-    fn len(&self) -> u32 {
-        self.untouched_pages + self.list.len()
-    }
-}
+const ACTIVE: u8 = 32;
 
 /// The generations.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -89,7 +72,7 @@ pub struct LruGen {
     flags: Vec<u8>,
     links: Links,
     /// By number modulo four.
-    generations: [Generation; MOST_GENERATIONS as usize],
+    generations: [PageQueue; MOST_GENERATIONS as usize],
     /// Number of the oldest generation.
     oldest: u64,
     /// Number of the youngest.
@@ -121,10 +104,6 @@ impl LruGen {
         *flags = if on { *flags | flag } else { *flags & !flag };
     }
 
-    fn generation(&mut self, number: u64) -> &mut Generation {
-        &mut self.generations[(number % MOST_GENERATIONS) as usize]
-    }
-
     fn len(&self, number: u64) -> u32 {
         self.generations[(number % MOST_GENERATIONS) as usize].len()
     }
@@ -150,19 +129,14 @@ impl LruGen {
             return;
         }
         let generation = &mut self.generations[usize::from(flags & GENERATION)];
-        if flags & LISTED != 0 {
-            generation.list.remove(&mut self.links, page);
-        } else {
-            generation.untouched_pages -= 1;
-            self.set(page, LISTED, true);
-        }
+        generation.remove(&mut self.links, &mut self.flags, page);
     }
 
     /// Puts a page of fast memory that is in no list at the end of the youngest generation.
     fn enlist(&mut self, page: Page) {
         let place = (self.youngest % MOST_GENERATIONS) as usize;
-        self.flags[page as usize] = PRESENT | FAST | LISTED | place as u8;
-        self.generations[place].list.push_back(&mut self.links, page);
+        self.flags[page as usize] = PRESENT | FAST | place as u8;
+        self.generations[place].push_back(&mut self.links, &mut self.flags, page);
     }
 
     /// A page was accessed: it joins the youngest generation, unless it is there.
@@ -176,8 +150,6 @@ impl LruGen {
     /// Empty generations are given up from the oldest on.
     fn drop_empty(&mut self) {
         while self.count() > LEAST_GENERATIONS && self.len(self.oldest) == 0 {
-            let oldest = self.oldest;
-            self.generation(oldest).untouched.clear();
             self.oldest += 1;
         }
     }
@@ -235,18 +207,8 @@ impl LruGen {
 
     /// The oldest page, or [`NIL`].
     fn oldest_page(&mut self) -> Page {
-        let Self { flags, generations, .. } = self;
-        let generation = &mut generations[(self.oldest % MOST_GENERATIONS) as usize];
-        while let Some(range) = generation.untouched.front_mut() {
-            match range.find(|page| flags[*page as usize] & LISTED == 0) {
-                Some(page) => {
-                    range.start = page; // until something is done with it
-                    return page;
-                }
-                None => generation.untouched.pop_front(),
-            };
-        }
-        generation.list.front()
+        let place = (self.oldest % MOST_GENERATIONS) as usize;
+        self.generations[place].front(&self.flags)
     }
 
     /// Looks at the entries around one that was accessed; how long that took.
@@ -313,12 +275,7 @@ impl ReclaimLists for LruGen {
             return;
         }
         let generation = &mut self.generations[usize::from(place)];
-        if generation.list.is_empty() {
-            generation.untouched_pages += pages.end - pages.start;
-            generation.untouched.push_back(pages);
-        } else {
-            pages.for_each(|page| self.enlist(page));
-        }
+        generation.append(&mut self.links, &mut self.flags, pages);
     }
 
     fn freed(&mut self, pages: Range<Page>) {
@@ -327,12 +284,7 @@ impl ReclaimLists for LruGen {
             self.flags[page as usize] = 0;
         }
         for generation in &mut self.generations {
-            let kept = std::mem::take(&mut generation.untouched).into_iter().flat_map(|range| {
-                let before = range.start..range.end.min(pages.start);
-                let after = range.start.max(pages.end)..range.end;
-                [before, after]
-            });
-            generation.untouched = kept.filter(|range| !range.is_empty()).collect();
+            generation.cut(&pages);
         }
     }
 
@@ -354,7 +306,7 @@ impl ReclaimLists for LruGen {
 
     /// Active are the two youngest generations, as in the kernel's statistics.
     fn fast_pages(&self) -> [u32; 2] {
-        let all: u32 = self.generations.iter().map(Generation::len).sum();
+        let all: u32 = self.generations.iter().map(PageQueue::len).sum();
         let active = self.len(self.youngest) + self.len(self.youngest - 1);
         [all - active, active]
     }
@@ -577,10 +529,9 @@ mod tests {
     fn check(lists: &LruGen, tier: &[Tier], isolated: &[Page]) {
         let mut found = vec![None; tier.len()];
         for (place, generation) in lists.generations.iter().enumerate() {
-            let untouched = generation.untouched.iter().flat_map(Clone::clone);
-            let untouched: Vec<Page> = untouched.filter(|page| !lists.has(*page, LISTED)).collect();
-            assert_eq!(untouched.len() as u32, generation.untouched_pages);
-            for page in untouched.into_iter().chain(generation.list.iter(&lists.links)) {
+            let pages: Vec<Page> = generation.iter(&lists.links, &lists.flags).collect();
+            assert_eq!(pages.len() as u32, generation.len());
+            for page in pages {
                 assert_eq!(
                     found[page as usize].replace(place),
                     None,
@@ -588,7 +539,7 @@ mod tests {
                 );
             }
             let number = (lists.oldest..=lists.youngest).find(|number| number % MOST_GENERATIONS == place as u64);
-            assert!(number.is_some() || generation.len() == 0, "pages outside of the window");
+            assert!(number.is_some() || generation.is_empty(), "pages outside of the window");
         }
         for (page, tier) in tier.iter().enumerate() {
             let listed = *tier == 0 && !isolated.contains(&(page as Page));

@@ -45,7 +45,7 @@ pub enum FaultKind {
 }
 
 /// A fault that an application thread took; it has paid for it, and the guard is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fault {
     /// The page.
     pub page: Page,
