@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr
 
@@ -37,6 +37,12 @@ RELATIVE = ("speedup", "slowdown_points")
 """What a comparison gives beside the ratio of every metric."""
 
 GAUGE = "gauge."
+COUNTER, OBJECT = "counter.", "object."
+
+Observe = Annotated[list[Literal["counters", "objects", "gauges"]], Field(max_length=3)]
+"""What is counted beside metrics and gauges: it costs time or memory, and few need it."""
+
+_OBSERVED_BY = {COUNTER: "counters", OBJECT: "objects"}
 
 
 class Table(Strict):
@@ -54,7 +60,7 @@ class Table(Strict):
         max_length=20,
         description=(
             "metrics, slowdown, slowdown_pct, rank, convergence_s, early_promotion_share, early_promotions,"
-            " status, gauge.X, REF.speedup"
+            " status, gauge.X, counter.X, object.OBJECT.X, REF.speedup"
         ),
     )
     sort: Literal["file", "best"] = Field(
@@ -77,6 +83,13 @@ class Sweep(Axes):
     )
     noise: Literal["independent", "paired"] = Field(
         default="independent", description="paired: configs at one seed share their random numbers"
+    )
+    observe: Observe = Field(
+        default=[],
+        description=(
+            "what is counted beside metrics: counters: counter.X; objects: object.OBJECT.X of each object of"
+            " the workload; gauges: gauge.X.lowest, gauge.X.mean and gauge.X.highest over time"
+        ),
     )
     timelines: Flag = Field(default=False, description="whether time series are kept")
     timeline_points: Integer = Field(
@@ -150,14 +163,39 @@ def configs_of(axes: Axes) -> list[ConfigEntry]:
 
 
 def known_values(sweep: Sweep) -> list[str]:
-    """Everything that a table can show, gauges aside: systems name these when they run."""
-    from tiertune.engine import metrics
+    """Everything that a table can show, gauges and objects aside: systems name the first when they run."""
+    from tiertune.engine import metrics, observed
 
     measured = [metric.name for metric in metrics()]
     relative = [
         f"{reference.label}.{name}" for reference in sweep.relative_to for name in (*RELATIVE, *measured)
     ]
-    return [*DERIVED, *measured, *relative]
+    counted = [f"{COUNTER}{figure.name}" for figure in observed()["counter"]]
+    return [*DERIVED, *measured, *(counted if "counters" in sweep.observe else ()), *relative]
+
+
+def unmeasured(sweep: Sweep, name: str, values: Sequence[str]) -> str | None:
+    """What is wrong with a figure that is none of `values`; None where nothing is."""
+    if name in values or name.startswith(GAUGE):
+        return None
+    for prefix, key in _OBSERVED_BY.items():
+        if name.startswith(prefix) and key not in sweep.observe:
+            return f"'{name}' is counted where it is asked for; add observe: [{key}]"
+    if name.startswith(OBJECT):
+        return _no_object_figure(name)
+    return f"'{name}' is nothing that a sweep measures; did you mean '{nearest(name, values)}'?"
+
+
+def _no_object_figure(name: str) -> str | None:
+    """Objects have their names from workloads as they are prepared; what is said of each is known before."""
+    from tiertune.engine import observed
+
+    figures = [figure.name for figure in observed()["object"]]
+    of, _, figure = name.removeprefix(OBJECT).rpartition(".")
+    if of and figure in figures:
+        return None
+    near = nearest(figure, figures)
+    return f"'{name}' is no figure of an object; write {OBJECT}NAME.FIGURE, such as {OBJECT}NAME.{near}"
 
 
 def _twice(place: Place, labels: list[str]) -> Iterator[tuple[Place, str]]:
@@ -188,8 +226,7 @@ def outside_mistakes(sweep: Sweep) -> Iterator[tuple[Place, str]]:
         yield from _reference_mistakes(sweep, ("relative_to", number), reference)
     values = known_values(sweep)
     for number, shown in enumerate(sweep.table.show):
-        if shown not in values and not shown.startswith(GAUGE):
-            text = f"'{shown}' is nothing that a sweep measures; did you mean '{nearest(shown, values)}'?"
+        if text := unmeasured(sweep, shown, values):
             yield ("table", "show", number), text
 
 

@@ -145,6 +145,7 @@ def _measured(workload: engine.EngineWorkload, run: Run) -> Result:
         None if change is None else convergence_s(timeline, change),
         change,
         early_promotion_share(timeline),
+        observed=_numbers(found.get("observed") or {}),
     )
 
 

@@ -94,6 +94,7 @@ class Run:
     mode: str
     noise: str
     timeline_points: int
+    observe: tuple[str, ...] = ()
 
     @cached_property
     def key(self) -> str:
@@ -107,6 +108,7 @@ class Run:
             [self.system, self.config, self.fast, [dict(entry) for entry in self.contention]],
             [self.seed, self.mode, self.noise, self.timeline_points],
             *([] if code is None else [code]),
+            *([["observe", *self.observe]] if self.observe else []),
         )
 
     def request(self, footprint_bytes: int) -> dict[str, Any]:
@@ -122,6 +124,7 @@ class Run:
             "mode": self.mode,
             "timeline_points": self.timeline_points,
             "contention": [dict(entry) for entry in self.contention],
+            "observe": list(self.observe),
         }
 
     def fast_bytes(self, footprint_bytes: int) -> int:
@@ -168,3 +171,4 @@ class Result:
     early_promotion_share: float | None = None
     error: str | None = None
     wall_s: float = 0.0
+    observed: dict[str, float] = field(default_factory=dict)
