@@ -24,6 +24,7 @@ from tiertune.tuner.sweep.definition import (
     unmeasured,
 )
 from tiertune.tuner.sweep.measured import KNOB
+from tiertune.tuner.sweep.window import Window
 
 PERFORMANCE = "performance"
 """Beside what sweeps measure: 1 / slowdown, the share of all-fast performance that is left."""
@@ -41,6 +42,9 @@ class Scene(Axes):
     observe: Observe | None = Field(
         default=None, description="what is counted beside metrics, as in a sweep; absent: nothing"
     )
+    windows: list[Window] = Field(
+        default=[], max_length=100, description="stretches of each run that figures are of, as in a sweep"
+    )
     timeline_points: Annotated[Integer, Field(ge=10, le=100_000)] | None = Field(
         default=None, description="points of a time series, from which convergence is read; absent: 200"
     )
@@ -57,6 +61,7 @@ class Scene(Axes):
             **axes,
             parts=other.parts or self.parts,
             relative_to=other.relative_to or self.relative_to,
+            windows=other.windows or self.windows,
             observe=self.observe if other.observe is None else other.observe,
             timeline_points=other.timeline_points or self.timeline_points,
         )

@@ -16,6 +16,8 @@ from tiertune.files import InputError, Strict, find, load
 from tiertune.machines.definition import Machine, load_machine
 from tiertune.nearest import nearest
 from tiertune.tuner.sweep.axes import ALL, DEFAULT, Axes, ConfigEntry, Coordinate, Part, Reference
+from tiertune.tuner.sweep.window import Window
+from tiertune.tuner.sweep.window import names as window_figures
 from tiertune.workloads.definition import Workload, load_workload
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ class Table(Strict):
         max_length=20,
         description=(
             "metrics, slowdown, slowdown_pct, rank, convergence_s, early_promotion_share, early_promotions,"
-            " status, gauge.X, counter.X, object.OBJECT.X, REF.speedup"
+            " status, gauge.X, counter.X, object.OBJECT.X, window.NAME.X, REF.speedup"
         ),
     )
     sort: Literal["file", "best"] = Field(
@@ -91,6 +93,14 @@ class Sweep(Axes):
             " the workload; gauges: gauge.X.lowest, gauge.X.mean and gauge.X.highest over time"
         ),
     )
+    windows: list[Window] = Field(
+        default=[],
+        max_length=100,
+        description=(
+            "stretches of each run that figures of its time series are of: window.NAME.COLUMN.mean, .lowest"
+            " and .highest"
+        ),
+    )
     timelines: Flag = Field(default=False, description="whether time series are kept")
     timeline_points: Integer = Field(
         default=200, ge=10, le=100_000, description="points of a time series, from which convergence is read"
@@ -111,6 +121,7 @@ class Sweep(Axes):
                 yield (*place, "ratios"), "is missing: fast:slow shares of the footprint, or fast_bytes"
             for key in ("configs", "overrides", "contention"):
                 yield from _twice((*place, key), [entry.name for entry in getattr(axes, key) or ()])
+        yield from _twice(("windows",), [window.name for window in self.windows])
         yield from _twice(("parts",), [part.name for part in self.parts])
         yield from _twice(("relative_to",), [reference.label for reference in self.relative_to])
 
@@ -171,7 +182,8 @@ def known_values(sweep: Sweep) -> list[str]:
         f"{reference.label}.{name}" for reference in sweep.relative_to for name in (*RELATIVE, *measured)
     ]
     counted = [f"{COUNTER}{figure.name}" for figure in observed()["counter"]]
-    return [*DERIVED, *measured, *(counted if "counters" in sweep.observe else ()), *relative]
+    observed_here = counted if "counters" in sweep.observe else []
+    return [*DERIVED, *measured, *observed_here, *window_figures(sweep.windows), *relative]
 
 
 def unmeasured(sweep: Sweep, name: str, values: Sequence[str]) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tiertune import engine
 from tiertune.machines.definition import Machine
+from tiertune.tuner.sweep.window import Window
 from tiertune.tuner.trial import Config, canonical, fingerprint
 from tiertune.units import fast_tier_bytes, format_size
 from tiertune.workloads.definition import Workload
@@ -95,6 +96,7 @@ class Run:
     noise: str
     timeline_points: int
     observe: tuple[str, ...] = ()
+    windows: tuple[Window, ...] = ()
 
     @cached_property
     def key(self) -> str:
@@ -109,6 +111,7 @@ class Run:
             [self.seed, self.mode, self.noise, self.timeline_points],
             *([] if code is None else [code]),
             *([["observe", *self.observe]] if self.observe else []),
+            *([["windows", *(window.model_dump() for window in self.windows)]] if self.windows else []),
         )
 
     def request(self, footprint_bytes: int) -> dict[str, Any]:
