@@ -111,6 +111,92 @@ def test_checks(check: dict[str, Any], met: bool) -> None:
     assert judged.expected
 
 
+LEVELS = {"a": (1, 10, 2), "b": (2, 30, 3), "c": (3, 12, 1), "d": (4, 10, 0.5), "e": (5, 40, 4)}
+"""Rows whose `told` is `plain` / (0.5 + 2 / `by`) in the row of system a2 and the like, by system."""
+
+
+def predicted_groups() -> list[Group]:
+    found = []
+    for name, (_, plain, by) in LEVELS.items():
+        told = plain / (0.5 + 2 / by)
+        for system, figures in (
+            (name, {"plain": plain, "by": by, "twice": 2 * plain / by}),
+            (f"{name}2", {"told": told, "cost": plain / by, "one": 1.0}),
+        ):
+            at = Coordinates(
+                **{**AT.__dict__, "system": "new" if system != name else "old", "workload": name}
+            )
+            spreads = {key: Spread(1, value, value, value) for key, value in figures.items()}
+            found.append(Group(at, {"ok": 1}, spreads, {}))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("check", "met", "said"),
+    [
+        # Pearson's of plain (10 30 12 10 40) and told (6.67 25.7 4.8 2.22 40) by hand: 0.993.
+        ({"beside": "told", "least": 0.99, "most": 0.995}, True, "of plain = 0.993 over 5 rows"),
+        ({"beside": "told", "least": 0.995}, False, "0.993"),
+        (
+            {"beside": "told", "corrected_by": "by", "correction": "saturating", "least": 0.9999},
+            True,
+            "times 1 / (0.5 + 2 / it)) 1 over",
+        ),
+        (
+            {"beside": "told", "corrected_by": "by", "correction": "saturating", "gain": 0.005},
+            True,
+            "corrected",
+        ),
+        (
+            {"beside": "told", "corrected_by": "by", "correction": "saturating", "gain": 0.01},
+            False,
+            "corrected",
+        ),
+        ({"beside": "cost", "corrected_by": "by", "least": 0.9999}, True, "(divided by it) 1 over"),
+        ({"beside": "cost", "corrected_by": "by", "correction": "quotient", "gain": 2}, False, "divided"),
+        # What does not vary goes with nothing.
+        ({"beside": "one", "least": -1}, False, "= nan"),
+        ({"beside": "told", "beside_per": "one", "per": "by", "most": 0.98}, True, "of plain / by = "),
+    ],
+)
+def test_a_prediction_is_of_other_rows(check: dict[str, Any], met: bool, said: str) -> None:
+    rows = {"kind": "prediction", "metric": "plain", "of": {"system": "old"}, "to": {"system": "new"}}
+    given = {"least": -1, **rows, **check}
+    judged = judge(claim(given), predicted_groups())
+    assert judged.verdict is (Verdict.MET if met else Verdict.MISSED)
+    assert said in judged.measured
+
+
+def test_a_prediction_is_of_the_same_rows_where_no_others_are_named() -> None:
+    given = {"kind": "prediction", "metric": "plain", "per": "by", "beside": "twice", "of": {"system": "old"}}
+    assert judge(claim({**given, "least": 0.9999}), predicted_groups()).verdict is Verdict.MET
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"of": {"workload": "a"}}, "is 2 rows; a prediction needs four or more"),
+        ({"of": {"system": "old"}, "to": {"system": "else"}}, "has no row"),
+        ({"of": {"system": "old"}, "to": {"system": "new"}, "corrected_by": "none"}, "has no 'none'"),
+    ],
+)
+def test_what_a_prediction_lacks_is_said(more: dict[str, Any], why: str) -> None:
+    given = {"kind": "prediction", "metric": "plain", "beside": "told", "least": 0, **more}
+    judged = judge(claim(given), predicted_groups())
+    assert judged.verdict is Verdict.NOT_CHECKABLE
+    assert why in judged.reason
+
+
+@pytest.mark.parametrize(("first", "met"), [("a", True), ("c", False)])
+def test_an_order_of_ratios_to_other_rows(first: str, met: bool) -> None:
+    last = "c" if first == "a" else "a"
+    rows = [[{"system": name, "take": "highest", "divided_by": {"system": "b"}}] for name in (first, last)]
+    judged = judge(claim({"kind": "order", "metric": "slowdown", "rows": rows}), RATIOS)
+    assert judged.verdict is (Verdict.MET if met else Verdict.MISSED)
+    # a is 1/2 and 2/1 of b, c is 4/2 and 8/1.
+    assert judged.measured == "slowdown: highest of a / b 2 < highest of c / b 8"
+
+
 RATIOS = [
     group("a", 1.0, "1:1"),
     group("b", 2.0, "1:1"),

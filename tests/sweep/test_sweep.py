@@ -95,6 +95,40 @@ def test_early_promotions_are_their_share_of_all(swept: Path) -> None:
     assert not any("early_promotions" in row["derived"] for row in found if row not in promoting)
 
 
+def test_what_is_observed_is_asked_for(swept: Path) -> None:
+    plain = one(rows(swept / "results"), config="eager", seed=1)
+    assert "observed" not in plain
+    text = SWEEP.replace("name: small", "name: watched\nobserve: [counters, objects, gauges]")
+    path = swept / "watched.yaml"
+    path.write_text(text.replace("slowdown, rank", "counter.stall_cycles, object.table.samples_per_page"))
+    said = sweep(path, swept / "results", "--seeds", "1").stdout
+    assert "counter.stall_cycles" in said
+    row = one(rows(swept / "results", "watched"), config="eager", seed=1)
+    assert row["metrics"] == plain["metrics"]
+    assert not row["derived"].keys() & row["observed"].keys()
+    counted = {f"counter.{figure.name}" for figure in engine.observed()["counter"]}
+    assert counted <= row["observed"].keys()
+    (name,) = {name.split(".")[1] for name in row["observed"] if name.startswith("object.")}
+    figures = [figure.name for figure in engine.observed()["object"]]
+    of_object = {figure: row["observed"][f"object.{name}.{figure}"] for figure in figures}
+    pages = row["footprint_bytes"] / row["page_bytes"]
+    assert of_object["samples_per_page"] * pages == pytest.approx(row["metrics"]["samples"])
+    assert of_object["reads_per_page"] * pages == pytest.approx(row["metrics"]["simulated_accesses"])
+    assert row["observed"]["gauge.coolings.highest"] <= row["gauges"]["coolings"]
+    group = one(document(swept / "results", "watched")["groups"], config="eager")
+    assert group["statistics"]["counter.stall_cycles"]["median"] == row["observed"]["counter.stall_cycles"]
+    # Without counters they are no figures, and what is counted of an object is known.
+    for show, hint in (
+        ("counter.stall_cycles", "is counted where it is asked for; add observe: [counters]"),
+        ("object.t.cv", "is counted where it is asked for; add observe: [objects]"),
+    ):
+        refused = tiertune("sweep", swept / "small.yaml", "--show", show, "--results", swept / "results")
+        assert refused.exit_code == 2
+        assert hint in refused.stderr
+    refused = tiertune("sweep", path, "--show", "object.t.smples_cv", "--results", swept / "results")
+    assert "such as object.NAME.samples_cv" in refused.stderr
+
+
 def test_parquet_holds_the_rows_of_the_json(swept: Path) -> None:
     import pyarrow.parquet as pq
 
@@ -130,7 +164,7 @@ def test_the_table_has_the_chosen_columns_in_80(swept: Path) -> None:
     assert max(len(line) for line in across.splitlines() if not line.startswith("/")) <= 80
     wrong = tiertune("sweep", swept / "small.yaml", "--show", "slowdwn")
     assert (wrong.exit_code, wrong.stderr) == (
-        2, "tiertune: --show slowdwn: there is no 'slowdwn'; did you mean 'slowdown'?\n",
+        2, "tiertune: --show slowdwn: 'slowdwn' is nothing that a sweep measures; did you mean 'slowdown'?\n",
     )  # fmt: skip
 
 

@@ -14,17 +14,15 @@ from tiertune.tuner.sweep.axes import Coordinate
 
 Taken = Literal["each", "lowest", "highest", "mean", "median"]
 Together = Literal["mean", "geomean", "lowest", "highest", "share_above", "mean_above"]
+Correction = Literal["quotient", "saturating"]
 COMPARED = ("value", "ratio", "difference")
 
 
-class Selector(Strict):
-    """Which row is meant: the one with these coordinates."""
+class Position(Strict):
+    """Coordinates that single rows out."""
 
     part: Name | None = Field(default=None, description="its part")
     system: Name | None = Field(default=None, description="its system")
-    systems: list[Name] | None = Field(
-        default=None, min_length=2, max_length=100, description="its system is one of these"
-    )
     config: Name | None = Field(default=None, description="its config")
     workload: Text | None = Field(default=None, description="its workload")
     override: Name | None = Field(default=None, description="its override")
@@ -33,18 +31,33 @@ class Selector(Strict):
     threads: Annotated[Integer, Field(ge=1, le=4096)] | None = Field(default=None, description="its threads")
     contention: Name | None = Field(default=None, description="its level of contention")
     page_size: PageSize | None = Field(default=None, description="its page size")
+
+    def coordinates(self) -> dict[str, str | int]:
+        """What is given, by name of the coordinate (`page_bytes` for `page_size`)."""
+        given = self.model_dump(include=set(Position.model_fields) - {"page_size"}, exclude_none=True)
+        return given | ({} if self.page_size is None else {"page_bytes": self.page_size})
+
+
+class Selector(Position):
+    """Which row is meant: the one with these coordinates."""
+
+    systems: list[Name] | None = Field(
+        default=None, min_length=2, max_length=100, description="its system is one of these"
+    )
     take: Taken = Field(
         default="each", description="of several rows that fit: each by itself, or one figure of all of them"
+    )
+    divided_by: Position | None = Field(
+        default=None,
+        description=(
+            "order: the figure of each row is divided by that of the row that differs in these coordinates"
+            " alone"
+        ),
     )
 
     best_by: Text | None = Field(
         default=None, description="of several rows that fit, the one with the highest of this metric"
     )
-
-    def coordinates(self) -> dict[str, str | int]:
-        """What is given, by name of the coordinate (`page_bytes` for `page_size`)."""
-        given = self.model_dump(exclude={"systems", "page_size", "take", "best_by"}, exclude_none=True)
-        return given | ({} if self.page_size is None else {"page_bytes": self.page_size})
 
     def said(self) -> str:
         """The selector in words."""
@@ -52,6 +65,8 @@ class Selector(Strict):
         names = " ".join(map(str, words)) or "all rows"
         if self.best_by is not None:
             return f"{names} with the highest {self.best_by}"
+        if self.divided_by is not None:
+            names += f" / {' '.join(map(str, self.divided_by.coordinates().values()))}"
         return names if self.take == "each" else f"{self.take} of {names}"
 
 
@@ -65,14 +80,15 @@ class Pair(Strict):
 class Check(Strict):
     """One comparison, on medians over seeds."""
 
-    kind: Literal["value", "ratio", "difference", "order", "trend", "balance", "correlation", "optima"] = (
-        Field(
-            description=(
-                "value: of one row, or of all that fit; ratio, difference: of one row to another;"
-                " order: of several; trend: along a coordinate; balance: the best row is where two figures"
-                " meet; correlation: of two figures, by rank; optima: the best config is another one at"
-                " each value of a coordinate"
-            )
+    kind: Literal[
+        "value", "ratio", "difference", "order", "trend", "balance", "correlation", "prediction", "optima"
+    ] = Field(
+        description=(
+            "value: of one row, or of all that fit; ratio, difference: of one row to another;"
+            " order: of several; trend: along a coordinate; balance: the best row is where two figures"
+            " meet; correlation: of two figures, by rank; prediction: of two figures over rows, Pearson's,"
+            " with one of them as it is and corrected; optima: the best config is another one at"
+            " each value of a coordinate"
         )
     )
     metric: Text = Field(
@@ -81,7 +97,11 @@ class Check(Strict):
     per: Text | None = Field(default=None, description="the metric is divided by this one of the same row")
     of: Selector = Field(default=Selector(), description="the row, or all that fit")
     to: Selector | None = Field(
-        default=None, description="ratio, difference: the row that is divided by or taken off"
+        default=None,
+        description=(
+            "ratio, difference: the row that is divided by or taken off; prediction: in which coordinates"
+            " the row whose 'beside' is predicted differs from each row of 'of'; absent: that row itself"
+        ),
     )
     against: Pair | None = Field(
         default=None,
@@ -97,7 +117,26 @@ class Check(Strict):
     )
     beside: Text | None = Field(
         default=None,
-        description="balance: the rows' metric that meets 'per'; correlation: what the metric goes with",
+        description=(
+            "balance: the rows' metric that meets 'per'; correlation: what the metric goes with;"
+            " prediction: what it predicts"
+        ),
+    )
+    beside_per: Text | None = Field(
+        default=None, description="prediction: 'beside' is divided by this metric of the same row"
+    )
+    corrected_by: Text | None = Field(
+        default=None, description="prediction: the metric x by which what predicts is corrected"
+    )
+    correction: Correction = Field(
+        default="quotient",
+        description=(
+            "prediction: quotient: divided by x; saturating: times 1 / (a + b / x), with the a and b of the"
+            " least squares over the rows"
+        ),
+    )
+    gain: Annotated[Number, Field(ge=0, le=2)] | None = Field(
+        default=None, description="prediction: by how much the correction has to raise the correlation"
     )
     over: Coordinate | None = Field(
         default=None, description="trend, balance, optima: the coordinate along which rows follow each other"
@@ -141,6 +180,7 @@ class Check(Strict):
             if len(self.rows) < 2:
                 yield ("rows",), "is missing: at least two groups of rows, the lowest first"
             return
+        yield from self._out_of_place()
         if self.rows:
             yield ("rows",), f"is for kind order; a {self.kind} has 'of'"
         if self.kind in ("trend", "balance", "optima"):
@@ -151,8 +191,10 @@ class Check(Strict):
             if self.kind == "optima" and self.least is None:
                 yield ("least",), "is missing: how many times the worst config the best one has to be"
             return
-        if self.kind == "correlation" and self.beside is None:
-            yield ("beside",), "is missing: what the metric goes with"
+        if self.kind in ("correlation", "prediction") and self.beside is None:
+            yield ("beside",), "is missing: what the metric goes with, or predicts"
+        if self.gain is not None and self.corrected_by is None:
+            yield ("corrected_by",), "is missing: what raises the correlation by 'gain'"
         if self.kind in ("ratio", "difference") and self.to is None:
             word = "divided by" if self.kind == "ratio" else "taken off"
             yield ("to",), f"is missing: the row that is {word}"
@@ -162,6 +204,17 @@ class Check(Strict):
             yield ("within_pct",), "is missing: how far from 'expected' the figure may be, in percent"
         if self.expected is None and self.least is None and self.most is None:
             yield ("expected",), "is missing: a figure, or 'least' or 'most'"
+
+    def _out_of_place(self) -> Iterator[tuple[Place, str]]:
+        """Keys that are for another kind of check."""
+        if self.kind != "prediction":
+            for key in ("beside_per", "corrected_by", "gain"):
+                if getattr(self, key) is not None:
+                    yield (key,), f"is for kind prediction, not {self.kind}"
+        for key in ("of", "to"):
+            selector = getattr(self, key)
+            if selector is not None and selector.divided_by is not None:
+                yield (key, "divided_by"), f"is for the rows of kind order, not {self.kind}"
 
     def bounds(self) -> tuple[float, float]:
         """Lowest and highest figure that will do."""
@@ -178,6 +231,10 @@ class Check(Strict):
     def called(self) -> str:
         """The metric in words."""
         return self.metric if self.per is None or self.kind == "balance" else f"{self.metric} / {self.per}"
+
+    def beside_called(self) -> str:
+        """What is predicted in words."""
+        return f"{self.beside}" if self.beside_per is None else f"{self.beside} / {self.beside_per}"
 
 
 class Published(Strict):

@@ -15,8 +15,16 @@ from tiertune.files import Strict, find, load
 from tiertune.nearest import nearest
 from tiertune.tuner.claims.check import Check, Picture
 from tiertune.tuner.sweep.axes import Axes, ConfigEntry, Part, Reference, Seeds
-from tiertune.tuner.sweep.definition import GAUGE, Sweep, known_values, outside_mistakes, systems_of
+from tiertune.tuner.sweep.definition import (
+    Observe,
+    Sweep,
+    known_values,
+    outside_mistakes,
+    systems_of,
+    unmeasured,
+)
 from tiertune.tuner.sweep.measured import KNOB
+from tiertune.tuner.sweep.window import Window
 
 PERFORMANCE = "performance"
 """Beside what sweeps measure: 1 / slowdown, the share of all-fast performance that is left."""
@@ -30,6 +38,12 @@ class Scene(Axes):
     )
     relative_to: list[Reference] = Field(
         default=[], max_length=100, description="what rows are compared with: checks may name REF.speedup"
+    )
+    observe: Observe | None = Field(
+        default=None, description="what is counted beside metrics, as in a sweep; absent: nothing"
+    )
+    windows: list[Window] = Field(
+        default=[], max_length=100, description="stretches of each run that figures are of, as in a sweep"
     )
     timeline_points: Annotated[Integer, Field(ge=10, le=100_000)] | None = Field(
         default=None, description="points of a time series, from which convergence is read; absent: 200"
@@ -47,6 +61,8 @@ class Scene(Axes):
             **axes,
             parts=other.parts or self.parts,
             relative_to=other.relative_to or self.relative_to,
+            windows=other.windows or self.windows,
+            observe=self.observe if other.observe is None else other.observe,
             timeline_points=other.timeline_points or self.timeline_points,
         )
 
@@ -190,15 +206,13 @@ def _cross_file_mistakes(claims: Claims) -> Iterator[tuple[Place, str]]:
         named: list[tuple[Place, str | None]] = [
             (("checks", position, key), getattr(check, key))
             for position, check in enumerate(claim.checks)
-            for key in ("metric", "per", "beside")
+            for key in ("metric", "per", "beside", "beside_per", "corrected_by")
         ]
         if claim.picture is not None:
             named += [(("picture", key), getattr(claim.picture, key)) for key in ("metric", "per")]
         for place, metric in named:
-            if metric is not None and metric not in values and not metric.startswith(GAUGE):
-                near = nearest(metric, values)
-                text = f"'{metric}' is nothing that a sweep measures; did you mean '{near}'?"
-                yield ("claims", number, *place), text
+            if metric is not None and (said := unmeasured(sweep, metric, values)):
+                yield ("claims", number, *place), said
 
 
 def campaigns_of(sweep: Sweep) -> list[str]:

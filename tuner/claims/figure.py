@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from statistics import mean, median
 
-from tiertune.tuner.claims.check import Selector
+from tiertune.tuner.claims.check import Position, Selector
 from tiertune.tuner.claims.definition import PERFORMANCE
 from tiertune.tuner.sweep.measured import KNOB, Group
 
@@ -32,6 +32,17 @@ def chosen_by(selector: Selector, groups: Sequence[Group]) -> list[Group]:
         by = selector.best_by
         return [max(found, key=lambda group: figure_of(group, by))]
     return found
+
+
+def twin_of(group: Group, at: Position, groups: Sequence[Group]) -> Group:
+    """The group that differs from `group` in the coordinates `at` alone; raises `MissingRowError`."""
+    given = at.coordinates()
+    wanted = {name: given.get(name, getattr(group.at, name)) for name in group.at.__dataclass_fields__}
+    for other in groups:
+        if all(getattr(other.at, name) == value for name, value in wanted.items()):
+            return other
+    where = " ".join(str(value) for name, value in wanted.items() if name != "seed")
+    raise MissingRowError(f"the sweep has no row '{where}'")
 
 
 def taken(selector: Selector, figures: Sequence[float]) -> float:

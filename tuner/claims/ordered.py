@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tiertune.tuner.claims.check import Check
-from tiertune.tuner.claims.figure import MissingRowError, chosen_by, figure_of, taken
+from tiertune.tuner.claims.check import Check, Selector
+from tiertune.tuner.claims.figure import MissingRowError, chosen_by, figure_of, taken, twin_of
 from tiertune.tuner.claims.finding import Finding, span_of
 from tiertune.tuner.sweep.measured import Group
 
@@ -20,10 +20,7 @@ def order(check: Check, groups: Sequence[Group], label: str) -> Finding:
         if several:
             raise MissingRowError(f"'{several[0].said()}' is several rows; name more coordinates")
         tiers.append(
-            [
-                taken(row, [figure_of(group, check.metric, check.per) for group in those])
-                for row, those in chosen
-            ]
+            [taken(row, [_figure(check, row, group, groups) for group in those]) for row, those in chosen]
         )
     holds = all(max(lower) < min(upper) for lower, upper in pairwise(tiers))
     names = [[row.said() for row in tier] for tier in check.rows]
@@ -36,6 +33,14 @@ def order(check: Check, groups: Sequence[Group], label: str) -> Finding:
     return Finding(
         holds, f"{label}{check.called()}: {measured}", label + " < ".join("|".join(tier) for tier in names)
     )
+
+
+def _figure(check: Check, row: Selector, group: Group, groups: Sequence[Group]) -> float:
+    figure = figure_of(group, check.metric, check.per)
+    if row.divided_by is None:
+        return figure
+    other = figure_of(twin_of(group, row.divided_by, groups), check.metric, check.per)
+    return figure / other if other else math.inf
 
 
 def trend(check: Check, chosen: Sequence[Group], label: str) -> Finding:

@@ -12,6 +12,7 @@ from tiertune.tuner.claims.definition import Claim
 from tiertune.tuner.claims.figure import MissingRowError, chosen_by
 from tiertune.tuner.claims.finding import Finding, label_of
 from tiertune.tuner.claims.ordered import balance, correlation, optima, order, trend
+from tiertune.tuner.claims.predicted import prediction
 from tiertune.tuner.sweep.measured import Group
 
 
@@ -110,6 +111,8 @@ def _findings(check: Check, groups: Sequence[Group]) -> Iterator[Finding]:
         yield balance(check, chosen, label)
     elif check.kind == "optima":
         yield optima(check, chosen, label)
+    elif check.kind == "prediction":
+        yield prediction(check, chosen, groups, label)
     elif check.kind == "correlation":
         yield correlation(check, chosen, label)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -255,7 +255,7 @@ def _varies(plans: Sequence[PlannedRow], name: str) -> bool:
 def _table(loaded: Sweep, by: str | None, across: str | None, show: str | None) -> Table:
     """The file's table with what the command line says in its place; raises `InputError`."""
     from tiertune.tuner.sweep.axes import Coordinate
-    from tiertune.tuner.sweep.definition import GAUGE, Table, known_values
+    from tiertune.tuner.sweep.definition import Table, known_values, unmeasured
 
     coordinates = list(get_args(Coordinate))
     given = loaded.table.model_dump()
@@ -264,18 +264,21 @@ def _table(loaded: Sweep, by: str | None, across: str | None, show: str | None) 
     if across is not None:
         given["across"] = None if across == "none" else _choices("--across", across, coordinates)[0]
     if show is not None:
-        given["show"] = _choices("--show", show, known_values(loaded), GAUGE)
+        known = known_values(loaded)
+        given["show"] = _choices("--show", show, known, lambda name: unmeasured(loaded, name, known))
     return Table.model_validate(given)
 
 
-def _choices(option: str, text: str, known: Sequence[str], free: str = "\0") -> list[str]:
+def _choices(
+    option: str, text: str, known: Sequence[str], mistake: Callable[[str], str | None] | None = None
+) -> list[str]:
+    """The names in `text`, each one of `known` or with no `mistake`; raises `InputError`."""
     from tiertune.files import InputError
     from tiertune.nearest import nearest
 
     names = [name.strip() for name in text.split(",")]
-    for name in names:
-        if name not in known and not name.startswith(free):
-            raise InputError(
-                f"{option} {shlex.quote(text)}: there is no '{name}'; did you mean '{nearest(name, known)}'?"
-            )
+    for name in (name for name in names if name not in known):
+        near = f"there is no '{name}'; did you mean '{nearest(name, known)}'?"
+        if found := near if mistake is None else mistake(name):
+            raise InputError(f"{option} {shlex.quote(text)}: {found}")
     return names

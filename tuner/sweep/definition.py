@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr
 
@@ -16,6 +16,8 @@ from tiertune.files import InputError, Strict, find, load
 from tiertune.machines.definition import Machine, load_machine
 from tiertune.nearest import nearest
 from tiertune.tuner.sweep.axes import ALL, DEFAULT, Axes, ConfigEntry, Coordinate, Part, Reference
+from tiertune.tuner.sweep.window import Window
+from tiertune.tuner.sweep.window import names as window_figures
 from tiertune.workloads.definition import Workload, load_workload
 
 if TYPE_CHECKING:
@@ -37,6 +39,12 @@ RELATIVE = ("speedup", "slowdown_points")
 """What a comparison gives beside the ratio of every metric."""
 
 GAUGE = "gauge."
+COUNTER, OBJECT = "counter.", "object."
+
+Observe = Annotated[list[Literal["counters", "objects", "gauges"]], Field(max_length=3)]
+"""What is counted beside metrics and gauges: it costs time or memory, and few need it."""
+
+_OBSERVED_BY = {COUNTER: "counters", OBJECT: "objects"}
 
 
 class Table(Strict):
@@ -54,7 +62,7 @@ class Table(Strict):
         max_length=20,
         description=(
             "metrics, slowdown, slowdown_pct, rank, convergence_s, early_promotion_share, early_promotions,"
-            " status, gauge.X, REF.speedup"
+            " status, gauge.X, counter.X, object.OBJECT.X, window.NAME.X, REF.speedup"
         ),
     )
     sort: Literal["file", "best"] = Field(
@@ -78,6 +86,21 @@ class Sweep(Axes):
     noise: Literal["independent", "paired"] = Field(
         default="independent", description="paired: configs at one seed share their random numbers"
     )
+    observe: Observe = Field(
+        default=[],
+        description=(
+            "what is counted beside metrics: counters: counter.X; objects: object.OBJECT.X of each object of"
+            " the workload; gauges: gauge.X.lowest, gauge.X.mean and gauge.X.highest over time"
+        ),
+    )
+    windows: list[Window] = Field(
+        default=[],
+        max_length=100,
+        description=(
+            "stretches of each run that figures of its time series are of: window.NAME.COLUMN.mean, .lowest"
+            " and .highest"
+        ),
+    )
     timelines: Flag = Field(default=False, description="whether time series are kept")
     timeline_points: Integer = Field(
         default=200, ge=10, le=100_000, description="points of a time series, from which convergence is read"
@@ -98,6 +121,7 @@ class Sweep(Axes):
                 yield (*place, "ratios"), "is missing: fast:slow shares of the footprint, or fast_bytes"
             for key in ("configs", "overrides", "contention"):
                 yield from _twice((*place, key), [entry.name for entry in getattr(axes, key) or ()])
+        yield from _twice(("windows",), [window.name for window in self.windows])
         yield from _twice(("parts",), [part.name for part in self.parts])
         yield from _twice(("relative_to",), [reference.label for reference in self.relative_to])
 
@@ -150,14 +174,40 @@ def configs_of(axes: Axes) -> list[ConfigEntry]:
 
 
 def known_values(sweep: Sweep) -> list[str]:
-    """Everything that a table can show, gauges aside: systems name these when they run."""
-    from tiertune.engine import metrics
+    """Everything that a table can show, gauges and objects aside: systems name the first when they run."""
+    from tiertune.engine import metrics, observed
 
     measured = [metric.name for metric in metrics()]
     relative = [
         f"{reference.label}.{name}" for reference in sweep.relative_to for name in (*RELATIVE, *measured)
     ]
-    return [*DERIVED, *measured, *relative]
+    counted = [f"{COUNTER}{figure.name}" for figure in observed()["counter"]]
+    observed_here = counted if "counters" in sweep.observe else []
+    return [*DERIVED, *measured, *observed_here, *window_figures(sweep.windows), *relative]
+
+
+def unmeasured(sweep: Sweep, name: str, values: Sequence[str]) -> str | None:
+    """What is wrong with a figure that is none of `values`; None where nothing is."""
+    if name in values or name.startswith(GAUGE):
+        return None
+    for prefix, key in _OBSERVED_BY.items():
+        if name.startswith(prefix) and key not in sweep.observe:
+            return f"'{name}' is counted where it is asked for; add observe: [{key}]"
+    if name.startswith(OBJECT):
+        return _no_object_figure(name)
+    return f"'{name}' is nothing that a sweep measures; did you mean '{nearest(name, values)}'?"
+
+
+def _no_object_figure(name: str) -> str | None:
+    """Objects have their names from workloads as they are prepared; what is said of each is known before."""
+    from tiertune.engine import observed
+
+    figures = [figure.name for figure in observed()["object"]]
+    of, _, figure = name.removeprefix(OBJECT).rpartition(".")
+    if of and figure in figures:
+        return None
+    near = nearest(figure, figures)
+    return f"'{name}' is no figure of an object; write {OBJECT}NAME.FIGURE, such as {OBJECT}NAME.{near}"
 
 
 def _twice(place: Place, labels: list[str]) -> Iterator[tuple[Place, str]]:
@@ -188,8 +238,7 @@ def outside_mistakes(sweep: Sweep) -> Iterator[tuple[Place, str]]:
         yield from _reference_mistakes(sweep, ("relative_to", number), reference)
     values = known_values(sweep)
     for number, shown in enumerate(sweep.table.show):
-        if shown not in values and not shown.startswith(GAUGE):
-            text = f"'{shown}' is nothing that a sweep measures; did you mean '{nearest(shown, values)}'?"
+        if text := unmeasured(sweep, shown, values):
             yield ("table", "show", number), text
 
 

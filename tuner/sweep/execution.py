@@ -18,6 +18,7 @@ from tiertune.tuner.memory_need import check_memory
 from tiertune.tuner.sweep.convergence import convergence_s, early_promotion_share, last_change_s
 from tiertune.tuner.sweep.matrix import fast_misfit
 from tiertune.tuner.sweep.row import ALL_FAST, NOT_APPLICABLE, Result, Run, Setting
+from tiertune.tuner.sweep.window import figures
 from tiertune.tuner.trial import Status, fingerprint
 from tiertune.workloads.profile import profile_for
 
@@ -145,6 +146,8 @@ def _measured(workload: engine.EngineWorkload, run: Run) -> Result:
         None if change is None else convergence_s(timeline, change),
         change,
         early_promotion_share(timeline),
+        observed=_numbers(found.get("observed") or {})
+        | figures(run.windows, timeline, metrics, setting.page_bytes),
     )
 
 

@@ -119,7 +119,7 @@ def _seeds(
             if not why:
                 run = Run(
                     _setting(scene, at), at.system, knobs, fast, traffic, seed, sweep.mode, sweep.noise,
-                    sweep.timeline_points,
+                    sweep.timeline_points, tuple(sweep.observe), tuple(sweep.windows),
                 )  # fmt: skip
             yield PlannedRow(replace(here, seed=seed), run, knobs, why, traffic)
 

@@ -55,10 +55,13 @@ class MeasuredRow:
             "fast_bytes": result.fast_bytes if self.ok else None,
             "metrics": result.metrics,
             "gauges": result.gauges,
+            **({"observed": result.observed} if result.observed else {}),
             "derived": {
                 name: value
                 for name, value in self.values.items()
-                if name not in result.metrics and not name.startswith("gauge.")
+                if name not in result.metrics
+                and name not in result.observed
+                and not name.startswith("gauge.")
             },
             "compared_with": self.compared_with,
             "wall_s": result.wall_s,
@@ -87,6 +90,7 @@ def _own_values(row: MeasuredRow, baseline: Result | None) -> None:
         return
     result = row.result
     row.values = {**result.metrics, **{f"gauge.{name}": value for name, value in result.gauges.items()}}
+    row.values |= result.observed
     if result.convergence_s is not None:
         row.values["convergence_s"] = result.convergence_s
     if result.last_change_s is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tiertune.tuner.sweep.definition import GAUGE, Table
+from tiertune.tuner.sweep.definition import COUNTER, GAUGE, OBJECT, Table
+from tiertune.tuner.sweep.window import WINDOW
 
 MINIMIZE, MAXIMIZE = "minimize", "maximize"
 
@@ -53,7 +54,7 @@ class Quantity:
 
 def direction_of(name: str, directions: Mapping[str, str]) -> str:
     """Which way a figure is better; `directions` has that of every metric."""
-    last = name if name.startswith(GAUGE) else name.rpartition(".")[2]
+    last = name if name.startswith((GAUGE, COUNTER, OBJECT, WINDOW)) else name.rpartition(".")[2]
     return _DIRECTIONS.get(last) or directions.get(last, "")
 
 
@@ -71,6 +72,15 @@ def quantity_of(name: str) -> Quantity:
     direction = direction_of(name, {metric.name: metric.direction for metric in declared.values()})
     if name.startswith(GAUGE):
         return Quantity(name, name.removeprefix(GAUGE).replace("_", " "), "", direction)
+    if name.startswith(WINDOW):
+        window, column, statistic = name.removeprefix(WINDOW).rsplit(".", 2)
+        return Quantity(name, f"{statistic} {column.replace('_', ' ')} ({window})", "", "")
+    if name.startswith((COUNTER, OBJECT)):
+        kind, _, figure = name.partition(".")
+        of, _, figure = figure.rpartition(".")
+        unit = next((known.unit for known in engine.observed()[kind] if known.name == figure), "")
+        words = metric_words(figure, unit).removesuffix(f" ({unit})")
+        return Quantity(name, f"{words} of {of}" if of else words, unit, direction)
     reference, _, last = name.rpartition(".")
     reference = reference.removeprefix("vs-")
     if last in declared:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tiertune import engine
 from tiertune.machines.definition import Machine
+from tiertune.tuner.sweep.window import Window
 from tiertune.tuner.trial import Config, canonical, fingerprint
 from tiertune.units import fast_tier_bytes, format_size
 from tiertune.workloads.definition import Workload
@@ -94,6 +95,8 @@ class Run:
     mode: str
     noise: str
     timeline_points: int
+    observe: tuple[str, ...] = ()
+    windows: tuple[Window, ...] = ()
 
     @cached_property
     def key(self) -> str:
@@ -107,6 +110,8 @@ class Run:
             [self.system, self.config, self.fast, [dict(entry) for entry in self.contention]],
             [self.seed, self.mode, self.noise, self.timeline_points],
             *([] if code is None else [code]),
+            *([["observe", *self.observe]] if self.observe else []),
+            *([["windows", *(window.model_dump() for window in self.windows)]] if self.windows else []),
         )
 
     def request(self, footprint_bytes: int) -> dict[str, Any]:
@@ -122,6 +127,7 @@ class Run:
             "mode": self.mode,
             "timeline_points": self.timeline_points,
             "contention": [dict(entry) for entry in self.contention],
+            "observe": list(self.observe),
         }
 
     def fast_bytes(self, footprint_bytes: int) -> int:
@@ -168,3 +174,4 @@ class Result:
     early_promotion_share: float | None = None
     error: str | None = None
     wall_s: float = 0.0
+    observed: dict[str, float] = field(default_factory=dict)

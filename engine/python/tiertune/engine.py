@@ -223,6 +223,13 @@ def metrics() -> tuple[MetricInfo, ...]:
 
 
 @cache
+def observed() -> dict[str, tuple[MetricInfo, ...]]:
+    """What a run can count beside its metrics, by the first word of names: ``counter`` and ``object``."""
+    documents = json.loads(_native().observed_json())
+    return {kind: tuple(MetricInfo(**document) for document in found) for kind, found in documents.items()}
+
+
+@cache
 def kernels() -> tuple[KernelInfo, ...]:
     """All workload kernels, in the order of the registry."""
     return tuple(

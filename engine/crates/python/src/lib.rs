@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tiertune_policy::{Config, registry};
 use tiertune_sim::metrics::METRICS;
+use tiertune_sim::observe::{COUNTER_FIGURES, OBJECT_FIGURES};
 use tiertune_sim::scenario::WorkloadModel;
 use tiertune_sim::{Request, Workload};
 
@@ -135,6 +136,12 @@ fn metrics_json() -> PyResult<String> {
     serde_json::to_string(METRICS).map_err(refused)
 }
 
+/// What a run can count beside the metrics, as JSON: figures of counters and of objects.
+#[pyfunction]
+fn observed_json() -> PyResult<String> {
+    serde_json::to_string(&serde_json::json!({"counter": COUNTER_FIGURES, "object": OBJECT_FIGURES})).map_err(refused)
+}
+
 /// One system with its knobs, as JSON: also a composition that is not listed.
 #[pyfunction]
 fn system_json(name: &str) -> PyResult<String> {
@@ -236,6 +243,7 @@ fn tiertune_engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(system_json, module)?)?;
     module.add_function(wrap_pyfunction!(systems_json, module)?)?;
     module.add_function(wrap_pyfunction!(metrics_json, module)?)?;
+    module.add_function(wrap_pyfunction!(observed_json, module)?)?;
     module.add_function(wrap_pyfunction!(check_config, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(run_many, module)?)?;

@@ -13,6 +13,7 @@ use crate::latency::{TierLatency, Traffic};
 use crate::memory::Memory;
 use crate::metrics::{Metrics, Stretch, Timeline, TimelineColumns};
 use crate::migration::{Copies, Copying, Migrator, Step};
+use crate::observe::Observer;
 use crate::page_map::{PageMap, Recorder};
 use crate::scenario::{Mode, Noise, Request};
 use crate::timings::Timings;
@@ -55,6 +56,9 @@ pub struct RunResult {
     pub gave_up: bool,
     /// What the policy reports of itself, by name.
     pub gauges: std::collections::BTreeMap<String, f64>,
+    /// What was asked for beside the metrics, by name.
+    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub observed: std::collections::BTreeMap<String, f64>,
     /// The system's knobs as they applied, defaults filled in.
     pub config: tiertune_policy::Config,
     /// Which pages were read and where they were, if that was asked for.
@@ -148,6 +152,8 @@ pub struct Driver<'w> {
     timeline: Timeline,
     /// Which pages are read, and where they are.
     pub page_map: Recorder,
+    /// What is counted beside the metrics.
+    pub observer: Observer,
     /// When each phase began, phases of one name in a row as one.
     phases: Vec<PhaseStart>,
     moves: Vec<Move>,
@@ -213,6 +219,7 @@ impl<'w> Driver<'w> {
             wake: None,
             timeline: Timeline::new(request.timeline_points),
             page_map: Recorder::new(request.page_map.filter(|_| request.mode == Mode::Fast), workload),
+            observer: Observer::new(&request.observe, workload),
             phases: Vec::new(),
             moves: Vec::new(),
             orders: Vec::new(),
@@ -535,6 +542,7 @@ impl<'w> Driver<'w> {
         if !samples.is_empty() {
             self.metrics.samples += samples.len() as f64;
             self.metrics.sampler_cpu_s += samples.len() as f64 * self.overheads.record_ns / 1e9;
+            self.observer.sampled(samples);
             self.call(now, |policy, cx| policy.on_samples(samples, cx));
         }
     }
@@ -564,8 +572,17 @@ impl<'w> Driver<'w> {
         }
     }
 
-    /// Books a stretch of time.
-    pub fn book(&mut self, stretch: &mut Stretch) {
+    /// Whether somebody reads the performance counters.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.needs.counters || self.observer.counts()
+    }
+
+    /// Books a stretch of time that ends at `now`.
+    pub fn book(&mut self, now: Nanos, stretch: &mut Stretch) {
+        if self.observer.wants_gauges(now) {
+            self.observer.gauged(now, &self.policy.gauges());
+        }
         stretch.fast_used_byte_ns = f64::from(self.memory.used()[0]) * self.workload.page_bytes as f64 * stretch.ns;
         self.totals.add(stretch);
         self.timeline.push(stretch);
@@ -613,6 +630,7 @@ impl<'w> Driver<'w> {
                 .into_iter()
                 .map(|g| (g.name.to_string(), g.value))
                 .collect(),
+            observed: self.observer.finish(&self.counters, self.workload, &self.memory),
             metrics: self.metrics,
             timeline: self.timeline.columns(),
             phases: self.phases,

@@ -403,6 +403,7 @@ impl<'w> Fast<'w> {
                 let reads = ops * stream.reads_per_op * progress.miss[s];
                 stretch.reads += reads;
                 stretch.fast_reads += reads * progress.mass[s * tiers];
+                self.driver.observer.read(stream.object, reads);
                 let shares = &progress.mass[s * tiers..(s + 1) * tiers];
                 for (traffic, share) in traffic.iter_mut().zip(shares) {
                     let lines = share * LINE_BYTES / dt_ns;
@@ -417,7 +418,7 @@ impl<'w> Fast<'w> {
                 }
             }
             self.take_faults(phase, g, threads.clone(), ops, dt_ns, progress);
-            if self.driver.needs.counters {
+            if self.driver.counts() {
                 let spent = Spent {
                     ops,
                     threads: f64::from(group.threads) * share,
@@ -438,7 +439,7 @@ impl<'w> Fast<'w> {
             tier.read_bytes += traffic.read_gbps * dt_ns;
             tier.written_bytes += traffic.write_gbps * dt_ns;
         }
-        if self.driver.needs.counters {
+        if self.driver.counts() {
             for (tier, idle) in self.driver.counters.tiers.iter_mut().zip(&self.idle) {
                 tier.busy_ns += dt_ns * (1.0 - idle);
             }
@@ -462,7 +463,7 @@ impl<'w> Fast<'w> {
         self.driver.deliver_migrations(until);
         self.driver.wake_if_due(until);
         self.stopwatch.lap(|t| &mut t.policy_s);
-        self.driver.book(&mut stretch);
+        self.driver.book(until, &mut stretch);
         if self.driver.page_map.is_due(until) {
             let heat = self.heat(phase, progress);
             self.driver.page_map.take(until, &heat, &self.driver.memory);

@@ -16,6 +16,7 @@ pub mod lifetime;
 pub mod memory;
 pub mod metrics;
 pub mod migration;
+pub mod observe;
 pub mod operation;
 pub mod page_map;
 pub mod reference;
@@ -61,6 +62,7 @@ pub fn run_system(workload: &Workload, request: &Request, system: &dyn Tiering) 
             seed: CounterRng::new(request.seed, &[driver::domain::REHEARSAL]).next_u64(),
             timeline_points: 0,
             page_map: None,
+            observe: Vec::new(),
             ..request.clone()
         };
         let (result, rehearsed) = run_mode(workload, &earlier, rehearsal)?;

@@ -18,17 +18,19 @@ pub struct Metric {
     pub meaning: &'static str,
 }
 
-macro_rules! metrics {
-    ($( $(#[doc = $meaning:literal])+ $name:ident $unit:literal $direction:literal $role:literal; )*) => {
-        /// The figures of one run.
-        #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-        pub struct Metrics {
+/// Declares figures: the struct that holds them, and the list that tells of them.
+macro_rules! figures {
+    ($(#[doc = $what:literal])+ $figures:ident $list:ident
+     $( $(#[doc = $meaning:literal])+ $name:ident $unit:literal $direction:literal $role:literal; )*) => {
+        $(#[doc = $what])+
+        #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
+        pub struct $figures {
             $( $(#[doc = $meaning])+ pub $name: f64, )*
         }
 
-        /// All metrics, in the order of reports.
-        pub const METRICS: &[Metric] = &[
-            $( Metric {
+        /// All of them, in the order of reports.
+        pub const $list: &[$crate::metrics::Metric] = &[
+            $( $crate::metrics::Metric {
                 name: stringify!($name),
                 unit: $unit,
                 direction: $direction,
@@ -36,10 +38,20 @@ macro_rules! metrics {
                 meaning: concat!($($meaning),+).trim_ascii(),
             }, )*
         ];
+
+        impl $figures {
+            /// Values by name, in the order of reports.
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, f64)> {
+                [$( (stringify!($name), self.$name), )*].into_iter()
+            }
+        }
     };
 }
+pub(crate) use figures;
 
-metrics! {
+figures! {
+    /// The figures of one run.
+    Metrics METRICS
     /// Simulated time from the first to the last operation.
     runtime_s "s" "minimize" "objective";
     /// Operations of all threads per second.

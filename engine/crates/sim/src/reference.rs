@@ -414,7 +414,7 @@ impl<'w> Reference<'w> {
         self.faults = faults;
         self.driver.deliver_migrations(until);
         self.driver.wake_if_due(until);
-        self.driver.book(&mut stretch);
+        self.driver.book(until, &mut stretch);
     }
 
     fn migrate(&mut self, until: Nanos, stretch: &mut Stretch) {
@@ -557,6 +557,7 @@ impl<'w> Reference<'w> {
                 self.lines[tier][0] += 1.0;
                 self.lines[tier][1] += writes_per_read;
                 stretch.reads += 1.0;
+                self.driver.observer.read(stream.object, 1.0);
                 stretch.fast_reads += f64::from(u8::from(tier == 0));
                 let latency = unloaded_ns(self.machine, tier, stream.class) * self.multipliers[tier];
                 if prefetched {

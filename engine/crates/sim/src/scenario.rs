@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use tiertune_policy::Config;
 use tiertune_workload::AccessClass;
 
+use crate::observe::Observe;
 use crate::page_map::PageMapRequest;
 
 /// One memory tier of a machine.
@@ -361,6 +362,9 @@ pub struct Request {
     /// Page map to return (fast mode); none by default.
     #[serde(default)]
     pub page_map: Option<PageMapRequest>,
+    /// What is counted beside the metrics; nothing by default.
+    #[serde(default)]
+    pub observe: Vec<Observe>,
     /// Co-runners.
     #[serde(default)]
     pub contention: Vec<Contention>,

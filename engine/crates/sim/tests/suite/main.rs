@@ -11,6 +11,7 @@ mod fidelity_pact;
 mod fidelity_recorded;
 mod invariants;
 mod mechanics;
+mod observe;
 mod oracle;
 mod page_map;
 mod shadows;

@@ -46,6 +46,7 @@ pub fn request(system: &str, config: Config, page_bytes: u64, fast_bytes: u64, s
         timeline_points: 0,
         contention: vec![],
         page_map: None,
+        observe: vec![],
         timings: false,
         give_up_s: None,
         slice_ns: 1_000_000,
