@@ -136,9 +136,7 @@ class Machine(Strict):
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Order and names of the tiers, a source for every figure."""
         given = tuple(figure for figure in FIGURES_WITH_DEFAULTS if figure in self.model_fields_set)
-        yield from _source_mistakes(
-            self.sources, MACHINE_FIGURES + given, FIGURES_THAT_MAY_HAVE_A_SOURCE
-        )
+        yield from _source_mistakes(self.sources, MACHINE_FIGURES + given, FIGURES_THAT_MAY_HAVE_A_SOURCE)
         for number, (faster, tier) in enumerate(zip(self.tiers, self.tiers[1:], strict=False), start=1):
             if tier.latency_ns < faster.latency_ns:
                 yield (
