@@ -45,6 +45,8 @@ Observe = Annotated[list[Literal["counters", "objects", "gauges"]], Field(max_le
 """What is counted beside metrics and gauges: it costs time or memory, and few need it."""
 
 _OBSERVED_BY = {COUNTER: "counters", OBJECT: "objects"}
+_OVER_TIME = (".lowest", ".mean", ".highest")
+"""What a gauge's name ends with where it is not its last value."""
 
 
 class Table(Strict):
@@ -188,11 +190,14 @@ def known_values(sweep: Sweep) -> list[str]:
 
 def unmeasured(sweep: Sweep, name: str, values: Sequence[str]) -> str | None:
     """What is wrong with a figure that is none of `values`; None where nothing is."""
-    if name in values or name.startswith(GAUGE):
+    if name in values:
         return None
-    for prefix, key in _OBSERVED_BY.items():
-        if name.startswith(prefix) and key not in sweep.observe:
-            return f"'{name}' is counted where it is asked for; add observe: [{key}]"
+    over_time = name.startswith(GAUGE) and name.endswith(_OVER_TIME)
+    wanted = "gauges" if over_time else _OBSERVED_BY.get(f"{name.partition('.')[0]}.")
+    if wanted is not None and wanted not in sweep.observe:
+        return f"'{name}' is counted where it is asked for; add observe: [{wanted}]"
+    if name.startswith(GAUGE):
+        return None
     if name.startswith(OBJECT):
         return _no_object_figure(name)
     return f"'{name}' is nothing that a sweep measures; did you mean '{nearest(name, values)}'?"
