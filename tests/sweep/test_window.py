@@ -45,6 +45,11 @@ def test_a_window_counts_stretches_as_far_as_they_are_inside() -> None:
     assert found["fast_hit_ratio.mean"] == found["fast_hit_ratio.highest"] == pytest.approx(0.1)
 
 
+def test_a_window_may_be_the_end_of_the_run() -> None:
+    assert of(Window(name="end", last_s=2.0)) == of(Window(name="late", from_s=3.0))
+    assert of(Window(name="end", last_s=60.0)) == of(Window(name="all"))
+
+
 def test_migrations_are_a_share_of_what_the_program_reads() -> None:
     found = of(Window(name="all"))
     shares = [4096 * 400 / (1e6 * 128), 0.0, 4096 * 100 / (4e6 * 128)]

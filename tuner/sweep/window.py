@@ -36,9 +36,19 @@ class Window(Strict):
     name: Name = Field(description="name of the window in figures")
     from_s: Seconds = Field(default=0.0, description="when it begins, in seconds of the run")
     until_s: Seconds | None = Field(default=None, description="when it ends; absent: with the run")
+    last_s: Seconds | None = Field(
+        default=None,
+        description="instead: the end of the run, so many seconds of it, or all of a shorter run",
+    )
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
-        """It has a length."""
+        """It has a length, and is given in one way."""
+        if self.last_s is not None:
+            for key in ("from_s", "until_s"):
+                if key in self.model_fields_set:
+                    yield (key,), "does not go with last_s; leave one of them out"
+            if not self.last_s > 0.0:
+                yield ("last_s",), "must be more than 0"
         if self.until_s is not None and self.until_s <= self.from_s:
             yield ("until_s",), f"must be more than from_s, which is {self.from_s:g}"
 
@@ -62,14 +72,16 @@ def figures(
     of the window counting as far as it is inside; lowest and highest are of stretches inside by half.
     """
     ends = timeline.get("time_s", ())
+    run_s = ends[-1] if ends else 0.0
     columns = {**timeline, MIGRATION_SHARE: _migration_share(timeline, metrics, page_bytes)}
     found: dict[str, float] = {}
     for window in windows:
         until_s = float("inf") if window.until_s is None else window.until_s
+        from_s = window.from_s if window.last_s is None else max(0.0, run_s - window.last_s)
         inside = [
-            (number, min(end, until_s) - max(start, window.from_s), end - start)
+            (number, min(end, until_s) - max(start, from_s), end - start)
             for number, (start, end) in enumerate(zip([0.0, *ends], ends, strict=False))
-            if min(end, until_s) > max(start, window.from_s)
+            if min(end, until_s) > max(start, from_s)
         ]
         points = [number for number, length, whole in inside if 2 * length >= whole]
         for column in COLUMNS if points else ():
