@@ -47,8 +47,15 @@ pub fn run(
     }
     let gave_up = simulation.is_hopeless();
     let Fast {
-        driver, now, stopwatch, ..
+        mut driver,
+        now,
+        stopwatch,
+        debt_ns,
+        ..
     } = simulation;
+    if !gave_up {
+        driver.application_ns += debt_ns;
+    }
     let (result, policy) = driver.finish(now);
     let timings = stopwatch.finish();
     Ok((
