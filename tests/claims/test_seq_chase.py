@@ -17,8 +17,7 @@ from tiertune.machines.definition import load_machine
 from tiertune.workloads.definition import load_workload
 
 BUFFER_BYTES = 2 * 10**9
-# Latencies of a machine are those of memory, and the published performance with all data in slow memory is
-# their ratio: only huge pages, which pay for no page-table walks, are without what small ones add.
+# The published server had pages of 4 KiB. The chase stays within 64 MiB for long, so that walks hardly count.
 HUGE_PAGE_BYTES = 2 * 2**20
 
 # Soar and Alto, OSDI'25, section 2.1, measured.
@@ -70,15 +69,17 @@ def performance(page_bytes: int) -> dict[str, float]:
     return {placement: whole / metrics["runtime_s"] for placement, metrics in runtimes.items()}
 
 
-def test_placements_perform_as_measured() -> None:
-    got = performance(HUGE_PAGE_BYTES)
+@pytest.mark.parametrize("page_bytes", [4096, HUGE_PAGE_BYTES])
+def test_placements_perform_as_measured(page_bytes: int) -> None:
+    got = performance(page_bytes)
     assert got["hot on DRAM"] == pytest.approx(HOT_ON_DRAM, rel=0.10)
     assert got["all slow"] == pytest.approx(ALL_SLOW, rel=0.07)
     assert COLD_ON_DRAM[0] <= got["cold on DRAM"] <= COLD_ON_DRAM[1]
 
 
-def test_the_colder_buffer_deserves_the_fast_memory() -> None:
-    got = performance(HUGE_PAGE_BYTES)
+@pytest.mark.parametrize("page_bytes", [4096, HUGE_PAGE_BYTES])
+def test_the_colder_buffer_deserves_the_fast_memory(page_bytes: int) -> None:
+    got = performance(page_bytes)
     assert got["all fast"] > got["cold on DRAM"] > got["hot on DRAM"] > got["all slow"]
 
 

@@ -600,25 +600,11 @@ impl<'w> Driver<'w> {
         }
     }
 
-    /// What threads owed when the program ended was no stall.
-    fn forgive(&mut self) {
-        let mut owed_s = std::mem::take(&mut self.application_ns) / 1e9;
-        let metrics = &mut self.metrics;
-        for part in [
-            &mut metrics.scan_stall_s,
-            &mut metrics.shootdown_stall_s,
-            &mut metrics.fault_stall_s,
-        ] {
-            let forgiven_s = part.min(owed_s);
-            *part -= forgiven_s;
-            owed_s -= forgiven_s;
-        }
-    }
-
     /// The result after the last operation at `now`.
     #[must_use]
     pub fn finish(mut self, now: Nanos) -> (RunResult, Box<dyn Policy>) {
-        self.forgive();
+        // Counted where it arose, and never paid, as the program has ended.
+        self.metrics.stall_s += self.application_ns / 1e9;
         let background = |c: &&Copying| !matches!(c.request.how, How::InFault { .. });
         let unfinished: u64 = self
             .migrator
