@@ -495,16 +495,17 @@ impl<'w> Driver<'w> {
         }
     }
 
-    /// When co-runners change what they do.
+    /// When a mode has to stop at the latest, at or after `now`: the policy is to be woken, its last copy has ended, a
+    /// co-runner changes what it does, or the run is at its `end`.
     #[must_use]
-    pub fn co_runners_change_at(&self, now: Nanos) -> Option<Nanos> {
-        self.co_runners.next_change(now)
-    }
-
-    /// When the policy wants to be woken.
-    #[must_use]
-    pub fn wake_at(&self) -> Option<Nanos> {
-        self.wake
+    pub fn next_stop(&self, now: Nanos, end: Option<Nanos>) -> Option<Nanos> {
+        let next = [
+            self.wake,
+            self.migrator.drained_at(),
+            self.co_runners.next_change(now),
+            end,
+        ];
+        next.into_iter().flatten().min()
     }
 
     /// Runs migrations until `until`; `copies` prices copies and hears of every step.

@@ -481,15 +481,7 @@ impl<'w> Fast<'w> {
     fn slice_length(&self, phase: &Phase, progress: &Progress, longest: u64, end: Option<Nanos>) -> u64 {
         let share = self.core_share(phase, &progress.left);
         let mut dt = longest;
-        for at in [
-            self.driver.wake_at(),
-            end,
-            self.driver.migrator.drained_at(),
-            self.driver.co_runners_change_at(self.now),
-        ]
-        .into_iter()
-        .flatten()
-        {
+        if let Some(at) = self.driver.next_stop(self.now, end) {
             dt = dt.min(at.saturating_sub(self.now));
         }
         for (g, group) in phase.groups.iter().enumerate() {

@@ -329,15 +329,7 @@ impl<'w> Reference<'w> {
     fn run_quantum(&mut self, phase: &Phase, threads: &mut [Thread], left: &mut [f64], end: Option<Nanos>) {
         let mut until = self.now + QUANTUM_NS;
         self.driver.set_co_runners(self.now);
-        for at in [
-            self.driver.wake_at(),
-            end,
-            self.driver.migrator.drained_at(),
-            self.driver.co_runners_change_at(self.now),
-        ]
-        .into_iter()
-        .flatten()
-        {
+        if let Some(at) = self.driver.next_stop(self.now, end) {
             until = until.min(at.max(self.now + 1));
         }
         let ns = (until - self.now) as f64;
