@@ -64,6 +64,11 @@ test-long: setup ## Tests of minutes each: fast mode against every single access
 	echo "==> long Python tests"
 	$(BIN)/python -m pytest -n $(WORKERS) -o faulthandler_timeout=1000 -m long --ignore=tests/host
 
+.PHONY: test-readme
+test-readme: setup ## Of these, the commands of the README
+	@echo "==> commands of the README"
+	$(BIN)/python -m pytest -o faulthandler_timeout=1000 -m long tests/test_readme.py
+
 .PHONY: rust-tests
 rust-tests: ## Build the Rust tests without running them
 	@$(CARGO_TEST) $(WORKSPACE) --no-run
@@ -233,8 +238,9 @@ test-host: ## Tests on a real Linux host
 	    .ci/prerequisites host >/dev/null
 	    $(MAKE) setup tierd tierload
 	    # A file at a time, in their order: the long ones are not the last. Much of it waits, so there is one process more.
+	    # What has no limit of its own has one that a machine as slow as an emulated one keeps.
 	    $(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) --dist loadfile --no-loadscope-reorder \
-	        -o faulthandler_timeout=1600 tests/host
+	        -o timeout=900 -o faulthandler_timeout=1600 tests/host
 	else
 	    echo "test-host: there are no host tests yet; nothing was run"
 	fi

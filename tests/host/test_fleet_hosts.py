@@ -118,12 +118,12 @@ def test_a_trial_that_is_cancelled_leaves_nothing_running(fleet: Fleet, inventor
     trial = started(fleet, inventory, *words, trial_command=LONG, trial_name="long")
     wait_until(lambda: len(sleeping(alpha)) >= 2, "the trial runs")
     refused = started(fleet, inventory, *words, trial_command=LONG, trial_name="second")
-    output, _ = refused.communicate(timeout=60)
+    output, _ = refused.communicate(timeout=180)
     assert refused.returncode == 2
     assert "trial long runs here already" in output
     played(fleet, inventory, "cancel.yml", "--limit", "alpha")
     assert sleeping(alpha) == []
-    output, _ = trial.communicate(timeout=60)
+    output, _ = trial.communicate(timeout=180)
     assert "asked to end by signal 15" in output
 
 

@@ -74,7 +74,7 @@ def hold(groups: Hierarchy, folder: Path, *command: str, **options: Any) -> list
 
 
 def ran(words: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(words, capture_output=True, text=True, timeout=60)
+    return subprocess.run(words, capture_output=True, text=True, timeout=180)
 
 
 def started(groups: Hierarchy, folder: Path, *more: str) -> tuple[subprocess.Popen[bytes], int]:

@@ -79,7 +79,7 @@ def test_a_kernel_goes_on_as_often_as_the_simulation_repeats_it(tierload: Path) 
     assert lookups[0] == lookups[1] * btree.sim.carry.runs
     assert begun[0]["footprint_bytes"] == begun[1]["footprint_bytes"]
     words = [str(tierload), "graph500", "bfs500", "--graph=kron", "--scale=10", "--roots=64", "--runs=2"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=180, check=False)
     assert (done.returncode, done.stderr) == (
         2,
         "tierload: --roots is 128, it must be from 1 to 64; the nearest is 64\n",
@@ -101,7 +101,7 @@ def test_a_kernel_runs_in_the_place_of_streams(name: str, tierload: Path) -> Non
     words = [str(tierload), *part.words(2, 7)[1:]]
     for option, value in small.items():
         words = [f"--{option}={value}" if word.startswith(f"--{option}=") else word for word in words]
-    done = subprocess.run([*words, "--verify"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*words, "--verify"], capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr
     found = part.read(done.stdout)
     if name == "gups-replaced":

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.host
 
 __all__ = ["browser", "page"]
 
-expect.set_options(timeout=20_000)  # on a machine that is busy
+expect.set_options(timeout=60_000)  # on a machine that is busy
 GOLDEN = Path(__file__).parent / "golden"
 BOXES = """() => [
     ...document.querySelectorAll("h1, nav, main section, figure, .scroll, pre, .stats, .filter")

@@ -63,7 +63,7 @@ def started(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
 def killed(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait(30)
+    process.wait(120)
 
 
 def wait_until(holds: Any, what: str, seconds: float = 60.0) -> None:

@@ -37,7 +37,7 @@ class Running:
     def client(self) -> Any:
         import docker
 
-        return docker.DockerClient(base_url=self.address, timeout=30)
+        return docker.DockerClient(base_url=self.address, timeout=120)
 
     def start(self) -> None:
         words = ["dockerd", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--bridge=none"]

@@ -38,7 +38,7 @@ def started(fleet: Fleet, inventory: Path, *words: str, **variables: object) -> 
 def played(fleet: Fleet, inventory: Path, *words: str, **variables: object) -> str:
     """What a playbook prints; it has to succeed."""
     process = started(fleet, inventory, *words, **variables)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
     return output
 
