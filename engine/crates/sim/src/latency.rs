@@ -171,6 +171,7 @@ mod tests {
             window_instructions: 224.0,
             sample_assist_ns: 250.0,
             hint_fault_ns: 1500.0,
+            repeated_fault_ns: None,
             migration_cost: 1.0,
             parallelism: Parallelism::default(),
             tiers,

@@ -464,7 +464,7 @@ impl<'w> Reference<'w> {
             threads[(thread as usize).min(last)].clock_ns += ns / share;
         }
         for (thread, times) in std::mem::take(&mut self.driver.repeated_faults) {
-            let ns = f64::from(times) * self.machine.hint_fault_ns;
+            let ns = f64::from(times) * self.machine.repeated_fault_ns();
             self.driver.metrics.fault_stall_s += ns / 1e9;
             self.driver.metrics.stall_s += ns / 1e9;
             let last = threads.len() - 1;

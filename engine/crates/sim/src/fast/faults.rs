@@ -65,7 +65,7 @@ impl Fast<'_> {
     /// Charges running threads for what they did for the tiering system.
     pub(super) fn charge_application(&mut self, phase: &Phase, progress: &mut Progress) {
         for (thread, times) in std::mem::take(&mut self.driver.repeated_faults) {
-            let ns = f64::from(times) * self.machine.hint_fault_ns;
+            let ns = f64::from(times) * self.machine.repeated_fault_ns();
             progress.debt_ns[group_of(phase, thread)] += ns;
             self.driver.metrics.fault_stall_s += ns / 1e9;
             self.fault_costs.more(ns);
