@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, ViewportSize, sync_playwright
 
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
+ABORTED = "net::ERR_ABORTED"
 
 
 @dataclass
@@ -49,7 +50,13 @@ def page(browser: Browser) -> Iterator[Watched]:
     opened = browser.new_page(viewport=DESKTOP)
     watched = Watched(opened)
     opened.on("pageerror", lambda error: watched.complaints.append(f"error: {error}"))
-    opened.on("requestfailed", lambda request: watched.complaints.append(f"not loaded: {request.url}"))
+
+    def not_loaded(request: Request) -> None:
+        # What is under way when a page is left is given up, which is nobody's fault.
+        if request.failure != ABORTED:
+            watched.complaints.append(f"not loaded: {request.url}: {request.failure}")
+
+    opened.on("requestfailed", not_loaded)
 
     def written(message: ConsoleMessage) -> None:
         if message.type == "error":
