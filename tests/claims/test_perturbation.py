@@ -15,7 +15,7 @@ from tiertune.workloads.definition import load_workload
 
 @pytest.mark.parametrize("factor", [0.8, 1.2])
 @pytest.mark.parametrize(
-    "name", ["seq-chase", "gups", "ycsb-a", "tpcc", "btree", "npb-ft", "bwaves", "masim-stairs"]
+    "name", ["seq-chase", "gups", "ycsb-a", "tpcc", "btree", "npb-lu", "bwaves", "masim-stairs"]
 )
 def test_footprints_are_changed_by_so_much(name: str, factor: float) -> None:
     workload = load_workload(name)
@@ -74,6 +74,36 @@ def test_claims_without_a_verdict_are_left_out(tmp_path: Path) -> None:
     arguments = ("reproduce", "--claims", tmp_path / "small.yaml", "--id", "B-1", "--perturb")
     ran = tiertune(*arguments, "--results", tmp_path / "results", "--json")
     assert json.loads(ran.stdout)["perturbed"] == []
+
+
+def test_sizes_that_are_powers_of_two_are_left() -> None:
+    with pytest.raises(UnchangeableError, match="npb-ft has sizes that are powers of two"):
+        resized(load_workload("npb-ft"), 1.2)
+
+
+def test_rows_that_cannot_be_changed_stay_as_they_are(tmp_path: Path) -> None:
+    # 30 GB of the 32 that the server has; a quarter more is more than is installed.
+    (tmp_path / "two.yaml").write_text("""
+name: two
+claims:
+  - id: N-1
+    paper: one
+    where: here
+    statement: Nobody moves a page
+    sweep:
+      systems: [notier]
+      machines: [clx-optane]
+      fast_bytes: [30GB]
+      page_sizes: [2MiB]
+      parts: [{name: ft, workloads: [npb-ft]}, {name: gups, workloads: [gups]}]
+    checks: [{kind: value, metric: promotions, most: 0}]
+""")
+    arguments = ("reproduce", "--claims", tmp_path / "two.yaml", "--perturb", "--json")
+    (found,) = json.loads(tiertune(*arguments, "--results", tmp_path).stdout)["perturbed"]
+    told = {one["perturbation"]: (one["verdict"], one["reason"]) for one in found["perturbations"]}
+    left = "npb-ft has sizes that are powers of two, and is as it was"
+    assert told["rss+20"] == told["rss-20"] == ("met", left)
+    assert told["ratio+25"] == ("met", "")
 
 
 def test_what_has_no_size_is_said(tmp_path: Path) -> None:

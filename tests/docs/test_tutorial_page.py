@@ -11,6 +11,12 @@ import pytest
 
 from tests.source_tree import ROOT
 
+NO_GAIN = (
+    "nothing better than the default was found",
+    "on fresh seeds no gain of tuned is shown",
+)
+"""What `explain` says of a search that found nothing to divide: 40 trials of a program timed here may."""
+
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
@@ -30,7 +36,7 @@ def test_the_tutorial_ends_in_a_configuration(tmp_path: Path) -> None:
             ["bash", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
         )
         printed[line.split()[1]] = done.stdout
-        if "explain" in line and "nothing better than the default was found" in done.stderr:
+        if "explain" in line and any(said in done.stderr for said in NO_GAIN):
             (tmp_path / "few-changes.yaml").write_text("{}\n")  # as the page says: the defaults stay
             continue
         assert done.returncode == 0, f"{line}\n{done.stderr}"

@@ -22,6 +22,8 @@ CUBIC = ("edge",)
 """Sizes whose cube is the footprint."""
 ONE_OF_THREE = {"nx": False, "ny": False, "nz": True}
 """Of sizes that multiply, one is changed."""
+POWERS_OF_TWO = ("npb_ft",)
+"""Kernels whose sizes are powers of two."""
 
 
 LEAST_STEP = 100
@@ -52,9 +54,10 @@ def other_footprint(factor: float) -> Callable[[Run], Run]:
     def change(run: Run) -> Run:
         setting = run.setting
         workload = resized(setting.workload, factor)
-        fast = run.fast if isinstance(run.fast, str) else round(run.fast * factor)
         other = Setting(workload, setting.machine, setting.threads, setting.page_bytes)
-        return replace(run, setting=other, fast=fast)
+        if isinstance(run.fast, str):
+            return replace(run, setting=other)
+        return with_room(replace(run, setting=other, fast=round(run.fast * factor)))
 
     return change
 
@@ -64,12 +67,23 @@ def other_ratio(factor: float) -> Callable[[Run], Run]:
 
     def change(run: Run) -> Run:
         if isinstance(run.fast, int):
-            return replace(run, fast=round(run.fast * factor))
+            return with_room(replace(run, fast=round(run.fast * factor)))
         fast, slow = (int(part) for part in run.fast.split(":"))
         share = Fraction(fast, slow) * Fraction(factor).limit_denominator(100)
         return replace(run, fast=f"{share.numerator}:{share.denominator}")
 
     return change
+
+
+def with_room(run: Run) -> Run:
+    """The run on a machine with as much fast memory as it asks for: no latency hangs on what is installed."""
+    setting, fast = run.setting, run.fast
+    first, *others = setting.machine.tiers
+    if isinstance(fast, str) or fast <= first.capacity_bytes:
+        return run
+    tiers = [first.model_copy(update={"capacity_bytes": fast}), *others]
+    machine = setting.machine.model_copy(update={"tiers": tiers})
+    return replace(run, setting=Setting(setting.workload, machine, setting.threads, setting.page_bytes))
 
 
 PERTURBATIONS = (
@@ -87,6 +101,8 @@ def resized(workload: Workload, factor: float) -> Workload:
     Graphs have 2^n vertices, so that edges for each of them are changed, which records anew. Raises
     `UnchangeableError` where the workload has no size that can be changed so.
     """
+    if workload.sim.record is not None and workload.sim.record.kernel in POWERS_OF_TWO:
+        raise UnchangeableError(f"{workload.name} has sizes that are powers of two")
     document = workload.model_dump(mode="json", by_alias=True, exclude_unset=True)
     sim: dict[str, Any] = document["sim"]
     if sim.get("streams") is not None:
@@ -120,7 +136,7 @@ def resized(workload: Workload, factor: float) -> Workload:
 
 @dataclass(frozen=True)
 class Perturbed:
-    """What became of a claim under a perturbation; `reason` where it cannot be perturbed so."""
+    """What became of a claim under a perturbation; `reason` says what cannot be perturbed so."""
 
     perturbation: Perturbation
     judged: Judged | None
@@ -139,20 +155,43 @@ class Perturbed:
         }
 
 
-def planned(plans: Sequence[PlannedRow], perturbation: Perturbation) -> list[PlannedRow]:
-    """The rows under a perturbation, where they stood; raises `UnchangeableError`."""
-    return [plan if plan.run is None else replace(plan, run=perturbation.change(plan.run)) for plan in plans]
+@dataclass(frozen=True)
+class Perturbable:
+    """Rows of a claim under a perturbation, where they stood, and why some are as they were."""
+
+    plans: list[PlannedRow]
+    unchanged: tuple[str, ...] = ()
+
+
+def planned(plans: Sequence[PlannedRow], perturbation: Perturbation) -> Perturbable:
+    """The rows under a perturbation; raises `UnchangeableError` where none of them can be changed so."""
+    changed: list[PlannedRow] = []
+    reasons: dict[str, None] = {}
+    different = False
+    for plan in plans:
+        if plan.run is None:
+            changed.append(plan)
+            continue
+        try:
+            changed.append(replace(plan, run=perturbation.change(plan.run)))
+            different = True
+        except UnchangeableError as error:
+            changed.append(plan)
+            reasons[str(error)] = None
+    if reasons and not different:
+        raise UnchangeableError("; ".join(reasons))
+    return Perturbable(changed, tuple(f"{reason}, and is as it was" for reason in reasons))
 
 
 def rejudged(
     claim: Claim,
-    plans: Sequence[PlannedRow],
+    perturbable: Perturbable,
     perturbation: Perturbation,
     found: Mapping[str, Result],
     references: Sequence[Reference] = (),
 ) -> Perturbed:
     """The claim judged on perturbed rows."""
-    judged = judge(claim, groups_of(measured_rows(plans, found, references)))
+    judged = judge(claim, groups_of(measured_rows(perturbable.plans, found, references)))
     if judged.verdict == Verdict.NOT_CHECKABLE:
         return Perturbed(perturbation, None, judged.reason)
-    return Perturbed(perturbation, judged)
+    return Perturbed(perturbation, judged, "; ".join(perturbable.unchanged))

@@ -195,6 +195,7 @@ def _perturbed(
     """Every claim that has a verdict, judged again on rows that are a little off."""
     from tiertune.tuner.claims.perturbation import (
         PERTURBATIONS,
+        Perturbable,
         Perturbed,
         UnchangeableError,
         planned,
@@ -205,7 +206,7 @@ def _perturbed(
     from tiertune.tuner.sweep.progress import watching
 
     subjects = [entry for entry in judged if entry.verdict != "not-checkable"]
-    changed: dict[tuple[str, str], list[PlannedRow]] = {}
+    changed: dict[tuple[str, str], Perturbable] = {}
     ended: dict[tuple[str, str], Perturbed] = {}
     for entry in subjects:
         for one in PERTURBATIONS:
@@ -216,7 +217,7 @@ def _perturbed(
                 ended[key] = Perturbed(one, None, str(error))
     with watching(console(stderr=True)) as (listener, notify):
         found = measure(
-            [row for rows in changed.values() for row in rows],
+            [row for one in changed.values() for row in one.plans],
             results,
             jobs=jobs,
             fresh=fresh,
@@ -261,7 +262,7 @@ def _print_perturbed(documents: Sequence[dict[str, Any]]) -> None:
     for document in documents:
         for item in document["perturbations"]:
             if item["stays"] is not True:
-                why = item["reason"] or item["measured"]
+                why = "; ".join(part for part in (item["measured"], item["reason"]) if part)
                 out.print(f"{document['id']} {item['perturbation']}: {why}", markup=False)
     staying = sum(document["stays"] for document in documents)
     out.print(f"verdicts that stay under every perturbation: {staying} of {len(documents)}", markup=False)
