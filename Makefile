@@ -212,6 +212,10 @@ BENCH_FLAGS ?=
 bench-nights: setup ## How late a slowdown is found over nights, by noise, and how often nothing is taken for one
 	@$(BIN)/python -m tests.bench.nights
 
+.PHONY: bench-modes
+bench-modes: setup ## The public claims' scenes in small, in the fast mode and with every access executed (10 minutes)
+	@$(BIN)/python -m tests.bench.modes > /dev/null
+
 .PHONY: bench-search
 bench-search: setup ## Race ways of searching and write docs/search.md; goes on where it was stopped
 	@$(BIN)/python -m tests.bench.search race $(BENCH_FLAGS)

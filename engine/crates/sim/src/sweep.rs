@@ -5,6 +5,11 @@ use tiertune_policy::{CounterRng, PageMap};
 use crate::memory::Memory;
 use crate::workload::Object;
 
+/// Most points of a window at which its tiers are looked up.
+const MOST_POINTS: u32 = 512;
+/// Fractions of its multiples are spread evenly, and follow no period.
+const GOLDEN_RATIO: f64 = 1.618_033_988_749_895;
+
 /// Positions of an object that a sweep has passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passed {
@@ -79,12 +84,20 @@ impl Sweep {
     /// Share of the next window that lies in each tier.
     pub fn shares(&self, object: &Object, memory: &Memory, into: &mut [f64]) {
         into.fill(0.0);
-        // Points in the middle of equal stretches, several a page.
-        let window = ((4.0 * self.ahead).ceil() as u32).clamp(1, 512);
+        // One point in each of equal stretches. Where these are longer than a page, points at their middles would be as
+        // regular as pages that are interleaved are, and see those of one tier only.
+        let points = 4.0 * self.ahead;
+        let window = (points.ceil() as u32).clamp(1, MOST_POINTS);
         let stride = self.ahead / f64::from(window);
+        let several_a_page = points <= f64::from(MOST_POINTS);
         for thread in 0..self.threads {
             for i in 0..window {
-                let page = self.page(object, thread, (f64::from(i) + 0.5) * stride);
+                let within = if several_a_page {
+                    0.5
+                } else {
+                    (f64::from(i) * GOLDEN_RATIO).fract()
+                };
+                let page = self.page(object, thread, (f64::from(i) + within) * stride);
                 into[usize::from(memory.tier_of(page))] += 1.0;
             }
         }

@@ -163,6 +163,21 @@ fn interleaved_pages_take_their_share_of_uniform_accesses() {
     }
 }
 
+/// A sweep passes the pages of both tiers, however far it comes in a slice.
+#[test]
+fn interleaved_pages_take_their_share_of_a_sweep() {
+    for (pages, threads) in [(1u64 << 15, 1), (1 << 15, 4), (3 << 13, 2)] {
+        let model = serde_json::json!({"objects": [{"name": "t", "bytes": pages * PAGE_4K}], "blocks": [{"phases": [{"name": "p",
+            "groups": [{"name": "w", "threads": threads, "ops": pages * 64, "cpu_ns_per_op": 5.0, "streams": [
+                {"object": "t", "law": {"kind": "sweep"}, "class": "stream", "reads_per_op": 1.0}]}]}]}]});
+        let workload = compile(model, PAGE_4K);
+        let mut request = request("interleave", Config::new(), PAGE_4K, pages * PAGE_4K, 1);
+        request.machine = machine(2);
+        let share = run(&workload, &request).expect("a run").metrics.fast_hit_ratio;
+        assert!((share - 0.5).abs() < 0.005, "{pages} pages, {threads} threads: {share}");
+    }
+}
+
 #[test]
 fn a_footprint_that_does_not_fit_is_refused() {
     let workload = workload(1, 512 * MIB, PAGE_2M);
