@@ -213,7 +213,7 @@ bench-nights: setup ## How late a slowdown is found over nights, by noise, and h
 	@$(BIN)/python -m tests.bench.nights
 
 .PHONY: bench-modes
-bench-modes: setup ## The public claims' scenes in small, in the fast mode and with every access executed (10 minutes)
+bench-modes: setup ## The public claims' scenes in small, in the fast mode and with every access executed (half an hour)
 	@$(BIN)/python -m tests.bench.modes > /dev/null
 
 .PHONY: bench-search
