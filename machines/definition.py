@@ -74,6 +74,9 @@ class Parallelism(Strict):
     gather: Number | None = Field(default=None, ge=1, le=64, description="of gathers")
     random: Number | None = Field(default=None, ge=1, le=64, description="of independent random reads")
     update: Number | None = Field(default=None, ge=1, le=64, description="of independent random updates")
+    locked: Number | None = Field(
+        default=None, ge=1, le=64, description="locked instructions under way, 1 on Intel's cores"
+    )
 
 
 class Machine(Strict):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Counts = np.ndarray[Any, np.dtype[np.float64]]
 
-CLASSES = ("chase", "random", "gather", "update", "stream")
+CLASSES = ("chase", "random", "gather", "update", "stream", "lookup")
 """Access classes in the order of their numbers in profiles."""
 
 HEAT_ROWS = 256

@@ -34,7 +34,7 @@ SMALL_AREA_PAGES = 2048
 PROCESS_SHIFT = 44
 """Keys of pages: number of the process above the number of the page."""
 
-ENGINE_CLASSES = ("chase", "random", "gather", "update", "stream")
+ENGINE_CLASSES = ("chase", "random", "gather", "update", "stream", "lookup")
 
 DECLARED = {"dependent": "chase", "independent": "random", "sequential": "stream"}
 """What users declare, and the engine's access class for it."""
@@ -47,6 +47,7 @@ LINE_NS = {
     "random": LOCAL_NS / 8,
     "update": LOCAL_NS / 8,
     "gather": LOCAL_NS / 4,
+    "lookup": LOCAL_NS,
     # One miss for each page of 64 lines, the rest at 10e9 B/s per core.
     "stream": LOCAL_NS / 64 + 6.4,
 }

@@ -83,7 +83,7 @@ class Stream(Strict):
 
     object: Name = Field(description="name of the object that is accessed")
     law: Law = Field(description="popularity of the pages of the object")
-    class_: Literal["chase", "random", "gather", "update", "stream"] = Field(
+    class_: Literal["chase", "random", "gather", "update", "stream", "lookup"] = Field(
         alias="class", description="how the accesses depend on each other"
     )
     reads_per_op: PerOp = Field(description="cache lines read per operation, after private caches")
@@ -113,6 +113,9 @@ class Group(Strict):
     )
     cpu_ns_per_op: Annotated[Number, Field(ge=0, le=1e9)] = Field(
         description="compute time per operation, caches warm"
+    )
+    locked_per_op: PerOp = Field(
+        default=0, description="locked instructions per operation, which loads behind them wait for"
     )
     streams: list[Stream] = Field(min_length=1, description="memory accesses")
 

@@ -54,8 +54,16 @@ pub fn window_ns(machine: &Machine) -> f64 {
 pub fn independent(class: AccessClass) -> bool {
     match class {
         AccessClass::Random | AccessClass::Update | AccessClass::Gather => true,
-        AccessClass::Chase | AccessClass::Stream => false,
+        AccessClass::Chase | AccessClass::Stream | AccessClass::Lookup => false,
     }
+}
+
+/// Lookups of an element, one after the other: its place in an index, and what lies there.
+const LOOKUPS_PER_ELEMENT: f64 = 2.0;
+
+/// Whether as many accesses of `stream` overlap as the window has room for.
+fn looks_up(stream: &Stream) -> bool {
+    stream.class == AccessClass::Lookup && stream.mlp.is_none()
 }
 
 /// What some operations need from memory, summed over them.
@@ -71,6 +79,12 @@ pub struct Demand {
     overlapped_ns: f64,
     /// What the next instructions wait for, latency over parallelism.
     dependent_ns: f64,
+    /// Lookups, hits of the last-level cache included.
+    lookups: f64,
+    /// Their latency.
+    lookups_ns: f64,
+    /// Locked instructions.
+    locked: f64,
 }
 
 impl Demand {
@@ -79,10 +93,19 @@ impl Demand {
         self.prefetched_ns += latency_ns / machine.fill_buffers;
     }
 
+    /// Adds locked instructions.
+    pub fn lock(&mut self, locked: f64) {
+        self.locked += locked;
+    }
+
     /// Adds demand reads of `stream` that hit the last-level cache, each after a wait of `walk_ns` for its translation.
     pub fn hit(&mut self, machine: &Machine, stream: &Stream, hits: f64, walk_ns: f64) {
-        let wait_ns = hits * (machine.llc_hit_ns + walk_ns) / misses_in_flight(machine, stream);
-        if independent(stream.class) {
+        let latency_ns = hits * (machine.llc_hit_ns + walk_ns);
+        let wait_ns = latency_ns / misses_in_flight(machine, stream);
+        if looks_up(stream) {
+            self.lookups += hits;
+            self.lookups_ns += latency_ns;
+        } else if independent(stream.class) {
             self.overlapped_ns += wait_ns;
         } else {
             self.dependent_ns += wait_ns;
@@ -92,7 +115,10 @@ impl Demand {
     /// Adds demand misses of `stream`, of `latency_ns` altogether.
     pub fn miss(&mut self, machine: &Machine, stream: &Stream, misses: f64, latency_ns: f64) {
         let wait_ns = latency_ns / misses_in_flight(machine, stream);
-        if independent(stream.class) {
+        if looks_up(stream) {
+            self.lookups += misses;
+            self.lookups_ns += latency_ns;
+        } else if independent(stream.class) {
             self.independent += misses;
             self.independent_ns += latency_ns;
             self.overlapped_ns += wait_ns;
@@ -108,12 +134,63 @@ impl Demand {
     /// that come by chance).
     #[must_use]
     pub fn in_flight(&self, machine: &Machine, stream: &Stream, computing_ns: f64) -> f64 {
+        if looks_up(stream) {
+            return self.lookups_in_flight(machine, computing_ns);
+        }
         let most = misses_in_flight(machine, stream);
-        if independent(stream.class) && computing_ns > 0.0 {
+        if !independent(stream.class) {
+            return most;
+        }
+        let most = most.min(self.between_locked(machine));
+        if computing_ns > 0.0 {
             most.min(1.0 + self.independent * window_ns(machine) / computing_ns)
         } else {
             most
         }
+    }
+
+    /// Elements that are looked up at the same time: as many as the window has room for, and as come between two locked
+    /// instructions.
+    ///
+    /// Measured with lists of 4 to 256 neighbours (see the example `lists`): their starts take twice the latency in all
+    /// from where a window holds one list, and in proportion less where it holds more.
+    fn lookups_in_flight(&self, machine: &Machine, computing_ns: f64) -> f64 {
+        let elements = self.lookups / LOOKUPS_PER_ELEMENT;
+        let in_window = |between: f64, room: f64| {
+            if between > 0.0 {
+                elements * room / between
+            } else {
+                f64::INFINITY
+            }
+        };
+        in_window(computing_ns, window_ns(machine))
+            .min(in_window(self.locked, machine.parallelism.locked.unwrap_or(1.0)))
+            .clamp(1.0, machine.fill_buffers.max(1.0))
+    }
+
+    /// What the next instructions wait for.
+    fn waited_for_ns(&self, machine: &Machine, computing_ns: f64) -> f64 {
+        self.dependent_ns + self.lookups_ns / self.lookups_in_flight(machine, computing_ns)
+    }
+
+    /// Independent misses between one locked instruction and the next, at least one: no more of them are in flight.
+    ///
+    /// On x86 a locked instruction is executed when all before it is done, and no load behind it begins earlier
+    /// (Intel's manual, volume 3, section 8.2; Schweizer, Besta and Hoefler, PACT'15, find no parallelism among them;
+    /// "fenced atomics" of Asgharzadeh et al., ISCA'22).
+    fn between_locked(&self, machine: &Machine) -> f64 {
+        if self.locked > 0.0 {
+            let under_way = machine.parallelism.locked.unwrap_or(1.0);
+            (self.independent / self.locked * under_way).max(1.0)
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    /// Time that independent misses take where as many are in flight as may be, and hits of such classes.
+    fn by_lines_ns(&self, machine: &Machine) -> f64 {
+        self.overlapped_ns
+            .max(self.independent_ns / self.between_locked(machine))
     }
 
     /// Time that the operations take beside `computing_ns` of computing.
@@ -123,12 +200,12 @@ impl Demand {
     /// that are in the window, with 1 + w/c misses. So n misses of S and n c = C take C (C + S) / (C + n w).
     #[must_use]
     pub fn duration_ns(&self, machine: &Machine, computing_ns: f64) -> f64 {
-        self.beside_computing_ns(machine, computing_ns) + self.dependent_ns
+        self.beside_computing_ns(machine, computing_ns) + self.waited_for_ns(machine, computing_ns)
     }
 
     fn beside_computing_ns(&self, machine: &Machine, computing_ns: f64) -> f64 {
         self.windowed_ns(machine, computing_ns)
-            .max(self.prefetched_ns + self.overlapped_ns)
+            .max(self.prefetched_ns + self.by_lines_ns(machine))
     }
 
     fn windowed_ns(&self, machine: &Machine, computing_ns: f64) -> f64 {
@@ -144,11 +221,13 @@ impl Demand {
     /// miss of `stream`.
     #[must_use]
     pub fn marginal(&self, machine: &Machine, stream: &Stream, computing_ns: f64) -> [f64; 2] {
-        let by_lines = self.prefetched_ns + self.overlapped_ns >= self.windowed_ns(machine, computing_ns);
+        let by_lines = self.prefetched_ns + self.by_lines_ns(machine) >= self.windowed_ns(machine, computing_ns);
         let prefetched = if by_lines { 1.0 / machine.fill_buffers } else { 0.0 };
         let windows_ns = self.independent * window_ns(machine);
-        let miss = if by_lines || !independent(stream.class) {
-            1.0 / misses_in_flight(machine, stream)
+        let miss = if !independent(stream.class) {
+            1.0 / self.in_flight(machine, stream, computing_ns)
+        } else if by_lines {
+            1.0 / misses_in_flight(machine, stream).min(self.between_locked(machine))
         } else if self.independent_ns > windows_ns {
             computing_ns / (computing_ns + windows_ns)
         } else {
@@ -170,6 +249,7 @@ impl Operation<'_> {
     pub fn demand(&self, machine: &Machine, multipliers: &[f64]) -> Demand {
         let tiers = multipliers.len();
         let mut demand = Demand::default();
+        demand.lock(self.group.locked_per_op);
         for s in self.group.streams.clone() {
             let stream = &self.streams[s];
             let (reads, miss) = (stream.reads_per_op, self.miss[s]);
@@ -280,11 +360,48 @@ mod tests {
         }
     }
 
+    /// Elements far apart are looked up one after the other; two that lie in the window (50 ns) take half as long each.
+    #[test]
+    fn lookups_wait_for_each_other_but_for_those_in_the_window() {
+        let of = |between_ns: f64| {
+            let (mut demand, stream) = (Demand::default(), demand_of("lookup", 1.0, 1.0).1);
+            demand.miss(&machine(), &stream, 2.0, 200.0);
+            demand.duration_ns(&machine(), between_ns) - between_ns
+        };
+        assert_eq!(of(1000.0), 200.0);
+        assert_eq!(of(25.0), 100.0);
+        assert_eq!(of(12.5), 50.0);
+        // As many as there are fill buffers, whatever the window holds.
+        assert!((of(0.01) - 200.0 / 12.0).abs() < 1e-9);
+    }
+
+    /// A locked instruction for each miss has all of them wait for each other, one for eight has no effect on gathers.
+    #[test]
+    fn no_more_misses_are_in_flight_than_come_between_locked_instructions() {
+        let of = |class: &str, locked: f64, machine: &Machine| {
+            let (mut demand, stream) = demand_of(class, 1.0, 1.0);
+            demand.lock(locked);
+            assert_eq!(
+                demand.marginal(machine, &stream, 1.0)[1],
+                demand.duration_ns(machine, 1.0) / 100.0
+            );
+            demand.duration_ns(machine, 1.0)
+        };
+        assert_eq!(of("gather", 1.0, &machine()), 100.0);
+        assert_eq!(of("gather", 0.5, &machine()), 50.0);
+        assert_eq!(of("gather", 0.125, &machine()), 25.0);
+        assert_eq!(of("random", 1.0, &machine()), 100.0);
+        assert_eq!(of("random", 0.25, &machine()), 25.0);
+        let mut overlapping = machine();
+        overlapping.parallelism.locked = Some(16.0);
+        assert_eq!(of("gather", 1.0, &overlapping), 25.0);
+    }
+
     /// Latency is worth what a little more of it adds to the time.
     #[test]
     fn marginal_is_the_slope_of_the_duration() {
         let machine = machine();
-        for class in ["random", "gather", "chase"] {
+        for class in ["random", "gather", "chase", "lookup"] {
             for cpu_ns in [1.0, 25.0, 300.0] {
                 let (demand, stream) = demand_of(class, cpu_ns, 1.0);
                 let slope = (time(class, cpu_ns, 1.001) - time(class, cpu_ns, 1.0)) / 0.1;

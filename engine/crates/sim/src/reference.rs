@@ -519,6 +519,8 @@ impl<'w> Reference<'w> {
         let mut latencies_ns = vec![0.0; group.streams.len() * tiers];
         // Time that demand misses wait for their translations, by stream.
         let mut walks_ns = vec![0.0; group.streams.len()];
+        // The same with those of hits.
+        let mut entries_ns = vec![0.0; group.streams.len()];
         for (i, s) in group.streams.clone().enumerate() {
             let stream = &phase.streams[s];
             let mlp = misses_in_flight(self.machine, stream);
@@ -542,6 +544,10 @@ impl<'w> Reference<'w> {
                 let prefetched = thread.rng.next_f64() < stream.prefetched_share;
                 if !prefetched {
                     self.lines[0][0] += walk.reads;
+                    entries_ns[i] += walk_ns;
+                    let cores = &mut self.driver.counters.cores;
+                    cores.reads += walk.off_core(self.machine);
+                    cores.occupancy_cycles += walk_ns * self.machine.clock_ghz;
                 }
                 if !stream.missed_llc && self.cache.touch(line) {
                     if !prefetched {
@@ -607,6 +613,7 @@ impl<'w> Reference<'w> {
         }
         self.driver.metrics.stall_s += lost_ns / 1e9;
         let computing_ns = ops * group.cpu_ns_per_op;
+        demand.lock(ops * group.locked_per_op);
         let mut stalled_ns = demand.stalled_beside_computing_ns(self.machine, computing_ns);
         for (i, s) in group.streams.clone().enumerate() {
             let stream = &phase.streams[s];
@@ -614,6 +621,7 @@ impl<'w> Reference<'w> {
             if !independent(stream.class) {
                 stalled_ns += walks_ns[i] / in_flight;
             }
+            self.driver.counters.cores.outstanding_cycles += entries_ns[i] / in_flight * self.machine.clock_ghz;
             for tier in 0..tiers {
                 let wait_ns = latencies_ns[i * tiers + tier] / in_flight;
                 self.waited_ns[thread.number as usize * tiers + tier] += wait_ns;

@@ -55,6 +55,7 @@ pub fn workload_of(replay: Replay, threads: u32) -> WorkloadModel {
                 threads,
                 ops: Some(slice.ops),
                 cpu_ns_per_op: slice.cpu_ns_per_op,
+                locked_per_op: slice.locked_per_op,
                 streams: slice
                     .streams
                     .into_iter()
@@ -122,6 +123,7 @@ mod tests {
                 phase: "p".into(),
                 ops: 1.0,
                 cpu_ns_per_op: 1.0,
+                locked_per_op: 0.0,
                 streams: (0..5).map(|object| stream(object, 1.0 + object as f64)).collect(),
             }],
             repeat: 1,

@@ -113,6 +113,9 @@ pub struct Parallelism {
     /// Of independent updates.
     #[serde(default)]
     pub update: Option<f64>,
+    /// Locked instructions that a core has under way, which misses behind them do not wait for; 1 by default.
+    #[serde(default)]
+    pub locked: Option<f64>,
 }
 
 impl Parallelism {
@@ -123,8 +126,8 @@ impl Parallelism {
             AccessClass::Gather => self.gather,
             AccessClass::Random => self.random,
             AccessClass::Update => self.update,
-            // One at a time by definition; streams are the prefetcher's.
-            AccessClass::Chase | AccessClass::Stream => None,
+            // One at a time by definition; streams are the prefetcher's, lookups the window's.
+            AccessClass::Chase | AccessClass::Stream | AccessClass::Lookup => None,
         }
     }
 }
@@ -232,6 +235,9 @@ pub struct GroupModel {
     pub ops: Option<f64>,
     /// Compute time per operation, caches warm.
     pub cpu_ns_per_op: f64,
+    /// Locked instructions per operation, cache hits included.
+    #[serde(default)]
+    pub locked_per_op: f64,
     /// Memory accesses.
     pub streams: Vec<StreamModel>,
 }

@@ -41,6 +41,13 @@ impl Walk {
     pub fn latency_ns(self, memory_ns: f64) -> f64 {
         self.cached_ns + self.reads * memory_ns
     }
+
+    /// Entries that a read has come from outside the core's own caches, which its counters of demand reads count as well
+    /// (Intel's event list: "as well as demand data page table entry cacheline reads").
+    #[must_use]
+    pub fn off_core(self, machine: &Machine) -> f64 {
+        self.cached_ns / machine.llc_hit_ns + self.reads
+    }
 }
 
 /// What translating costs the reads of each stream of `phase`; nothing on a machine whose TLB is not known. From rates

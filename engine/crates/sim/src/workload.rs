@@ -139,6 +139,8 @@ pub struct Group {
     pub ops: Option<f64>,
     /// Compute time per operation.
     pub cpu_ns_per_op: f64,
+    /// Locked instructions per operation.
+    pub locked_per_op: f64,
     /// Its streams within [`Phase::streams`].
     pub streams: std::ops::Range<usize>,
 }
@@ -187,7 +189,7 @@ pub struct Workload {
 #[must_use]
 pub fn class_mlp(class: AccessClass) -> f64 {
     match class {
-        AccessClass::Chase | AccessClass::Stream => 1.0,
+        AccessClass::Chase | AccessClass::Stream | AccessClass::Lookup => 1.0,
         AccessClass::Gather => 4.0,
         AccessClass::Random | AccessClass::Update => 8.0,
     }
@@ -255,6 +257,7 @@ impl Workload {
                             threads: part.threads,
                             ops: group.ops.map(|ops| ops / f64::from(part.of)),
                             cpu_ns_per_op: group.cpu_ns_per_op,
+                            locked_per_op: group.locked_per_op,
                             streams: from..streams.len(),
                         });
                     }
@@ -351,6 +354,9 @@ fn check_group(phase: &str, seconds: Option<f64>, group: &GroupModel) -> Result<
     }
     if !(group.cpu_ns_per_op >= 0.0 && group.cpu_ns_per_op.is_finite()) {
         return bad("cpu_ns_per_op", group.cpu_ns_per_op);
+    }
+    if !(group.locked_per_op >= 0.0 && group.locked_per_op.is_finite()) {
+        return bad("locked_per_op", group.locked_per_op);
     }
     let reads: f64 = group.streams.iter().map(|s| s.reads_per_op).sum();
     if group.cpu_ns_per_op + reads <= 0.0 {

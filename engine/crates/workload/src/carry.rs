@@ -168,6 +168,9 @@ pub struct ReplaySlice {
     pub ops: f64,
     /// Nanoseconds of computing per operation with all data in the private caches.
     pub cpu_ns_per_op: f64,
+    /// Locked instructions per operation, cache hits included.
+    #[serde(default)]
+    pub locked_per_op: f64,
     /// Who touches what; streams without any access are left out.
     pub streams: Vec<ReplayStream>,
 }

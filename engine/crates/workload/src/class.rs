@@ -16,15 +16,19 @@ pub enum AccessClass {
     Update,
     /// Sequential, found by the prefetcher.
     Stream,
+    /// Where an element's data are, and their beginning: its place in an index, then what lies there. One waits for the
+    /// other; those of elements side by side overlap as far as the core sees ahead.
+    Lookup,
 }
 
 impl AccessClass {
     /// All classes; the position is the number stored in profiles.
-    pub const ALL: [AccessClass; 5] = [
+    pub const ALL: [AccessClass; 6] = [
         AccessClass::Chase,
         AccessClass::Random,
         AccessClass::Gather,
         AccessClass::Update,
         AccessClass::Stream,
+        AccessClass::Lookup,
     ];
 }

@@ -130,6 +130,7 @@ impl Measured {
             phase: slice.phase.clone(),
             ops: slice.ops as f64,
             cpu_ns_per_op: slice.cpu_ns_per_op,
+            locked_per_op: 0.0,
             streams: Vec::new(),
         };
         let mut slices: Vec<ReplaySlice> = self.metadata.slices.iter().map(slice).collect();

@@ -202,6 +202,8 @@ pub trait Memory: Sized + Send {
     fn load(&mut self, object: ObjectId, offset: usize, class: AccessClass);
     /// A store that touches the byte at `offset` of the object.
     fn store(&mut self, object: ObjectId, offset: usize, class: AccessClass);
+    /// The original program makes the store announced last, or tries it, by a locked instruction.
+    fn locked(&mut self) {}
     /// The operations that follow belong to this phase.
     fn phase(&mut self, phase: Phase);
     /// `count` operations of the current phase are done.

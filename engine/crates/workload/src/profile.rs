@@ -48,6 +48,10 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
 impl ObjectInfo {
     /// 4 KiB pages that the object spans.
     #[must_use]
@@ -70,6 +74,9 @@ pub struct SliceInfo {
     pub cpu_ns_per_op: f64,
     /// Loads and stores executed, cache hits included.
     pub accesses: u64,
+    /// Of these stores, those that the program makes, or tries, by locked instructions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub locked: u64,
     /// Whether accesses other than streams are equally distributed throughout the phase.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stationary: bool,

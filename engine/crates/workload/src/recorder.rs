@@ -69,6 +69,8 @@ pub struct Recorder {
     /// Slices of the phase so far.
     phase_slices: u64,
     accesses: u64,
+    /// Locked instructions of the slice that were looked at.
+    locked: u64,
     touched_objects: u32,
     slices: Vec<SliceInfo>,
     events: Vec<AllocationEvent>,
@@ -113,6 +115,7 @@ impl Recorder {
             passed_over: PassedOver::default(),
             phase_slices: 0,
             accesses: 0,
+            locked: 0,
             touched_objects: 0,
             slices: Vec::new(),
             events: Vec::new(),
@@ -260,6 +263,7 @@ impl Recorder {
                 false => phase.cpu_ns,
             },
             accesses: self.accesses,
+            locked: (self.locked as f64 * stands_for).round() as u64,
             stationary: phase.stationary,
             by_access: phase.by_access,
         });
@@ -268,6 +272,7 @@ impl Recorder {
         self.skipping = false;
         self.phase_slices += 1;
         self.accesses = 0;
+        self.locked = 0;
     }
 
     #[inline(always)]
@@ -368,6 +373,11 @@ impl Memory for Recorder {
         if !same {
             self.reach_caches(number, line, true, class);
         }
+    }
+
+    #[inline(always)]
+    fn locked(&mut self) {
+        self.locked += u64::from(!self.skipping);
     }
 
     fn phase(&mut self, phase: Phase) {

@@ -102,14 +102,29 @@ impl<T: Word> SharedArray<T> {
         T::set(&self.data[index], value);
     }
 
-    /// Stores `new` if element `index` is `old`; says whether it was.
+    /// Stores `new` if element `index` is `old`, by a locked instruction; says whether it was.
     #[inline(always)]
     pub fn replace<M: Memory>(&self, memory: &mut M, index: usize, old: T, new: T, class: AccessClass) -> bool {
         let done = T::replace(&self.data[index], old, new);
         if done {
             memory.store(self.id, index * size_of::<T>(), class);
         }
+        memory.locked();
         done
+    }
+
+    /// [`SharedArray::update`] where the original program is as careful: its store is a locked instruction.
+    #[inline(always)]
+    pub fn locked_update<M: Memory>(
+        &self,
+        memory: &mut M,
+        index: usize,
+        class: AccessClass,
+        change: impl Fn(T) -> T,
+    ) -> T {
+        let old = self.update(memory, index, class, change);
+        memory.locked();
+        old
     }
 
     /// Loads, changes and stores element `index`, so that no change of another thread is lost; returns the old value.

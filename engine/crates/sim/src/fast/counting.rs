@@ -20,7 +20,7 @@ impl Fast<'_> {
     ///
     /// Occupancy is requests times latency; a thread waits for a demand miss its latency over the
     /// misses in flight with it, and a tier is busy while any thread waits for it. Hits of the
-    /// last-level cache go off core too, so they count in the core's counters, not in a tier's.
+    /// last-level cache go off core too, so they count in the core's counters, not in a tier's; so do entries of page tables.
     pub(super) fn read_counters(
         &mut self,
         phase: &Phase,
@@ -44,15 +44,22 @@ impl Fast<'_> {
         let needed = operation.demand(machine, multipliers);
         let counters = &mut self.driver.counters;
         let (mut occupancy_ns, mut inserts) = (0.0, 0.0);
+        let (mut entries, mut entries_ns, mut entries_wait_ns) = (0.0, 0.0, 0.0);
         for s in phase.groups[g].streams.clone() {
             let stream = &phase.streams[s];
             let mlp = misses_in_flight(machine, stream);
             let reads = spent.ops * stream.reads_per_op;
             let demand = reads * progress.miss[s] * (1.0 - stream.prefetched_share);
             let in_flight = needed.in_flight(machine, stream, computing_ns);
+            let walk_ns = operation.walk_ns(s, machine, multipliers);
             if !independent(stream.class) {
-                dependent_ns += demand * operation.walk_ns(s, machine, multipliers) / in_flight;
+                dependent_ns += demand * walk_ns / in_flight;
             }
+            let walk = progress.walks.get(s).copied().unwrap_or_default();
+            let waited = reads * (1.0 - stream.prefetched_share);
+            entries += waited * walk.off_core(machine);
+            entries_ns += waited * walk_ns;
+            entries_wait_ns += waited * walk_ns / in_flight;
             for tier in 0..tiers {
                 let share = progress.mass[s * tiers + tier];
                 let latency_ns = unloaded_ns(machine, tier, stream.class) * multipliers[tier];
@@ -82,8 +89,8 @@ impl Fast<'_> {
         let cores = &mut counters.cores;
         cores.cycles += spent.threads * spent.dt_ns * machine.clock_ghz;
         cores.stall_cycles += (dependent_ns + late_ns) * machine.clock_ghz;
-        cores.outstanding_cycles += (missed_ns + hit_wait_ns) * machine.clock_ghz;
-        cores.occupancy_cycles += (occupancy_ns + hit_occupancy_ns) * machine.clock_ghz;
-        cores.reads += inserts + hits;
+        cores.outstanding_cycles += (missed_ns + hit_wait_ns + entries_wait_ns) * machine.clock_ghz;
+        cores.occupancy_cycles += (occupancy_ns + hit_occupancy_ns + entries_ns) * machine.clock_ghz;
+        cores.reads += inserts + hits + entries;
     }
 }

@@ -146,6 +146,18 @@ fn recorded_misses_and_hits() {
     check("recorded", &model, bytes / 3);
 }
 
+/// Lists that are looked up, of which two lie in a window, and gathers that hardly overlap between locked instructions.
+#[test]
+fn lookups_and_gathers_between_locked_instructions() {
+    let bytes = 512 * MIB;
+    let model = json!({"objects": [{"name": "i", "bytes": bytes / 2}, {"name": "t", "bytes": bytes / 2}],
+        "blocks": [{"phases": [{"name": "p", "seconds": 0.06, "groups": [
+            {"name": "w", "threads": 4, "cpu_ns_per_op": 20.0, "locked_per_op": 0.8, "streams": [
+                {"object": "i", "law": {"kind": "uniform"}, "class": "lookup", "reads_per_op": 2.0},
+                {"object": "t", "law": {"kind": "uniform"}, "class": "gather", "reads_per_op": 1.5}]}]}]}]});
+    check("lookups", &model, bytes / 3);
+}
+
 /// More threads than cores: a thread without a core waits for no memory.
 #[test]
 fn threads_that_share_cores() {

@@ -115,18 +115,30 @@ fn at_rest(workload: &Workload) -> f64 {
     for phase in workload.phases_in_order() {
         for group in &phase.groups {
             let ops = group.ops.expect("a recorded phase has its operations");
-            let streams = phase.streams[group.streams.clone()].iter();
-            let independent: f64 = streams
-                .filter(|s| !matches!(s.class, AccessClass::Chase | AccessClass::Stream))
-                .map(|s| s.reads_per_op * (1.0 - s.prefetched_share))
-                .sum();
-            let in_window = 1.0 + independent * window_ns(&machine) / group.cpu_ns_per_op;
+            let reads_of = |classes: &[AccessClass]| -> f64 {
+                let streams = phase.streams[group.streams.clone()].iter();
+                streams
+                    .filter(|s| classes.contains(&s.class))
+                    .map(|s| s.reads_per_op * (1.0 - s.prefetched_share))
+                    .sum()
+            };
+            let independent = reads_of(&[AccessClass::Random, AccessClass::Gather, AccessClass::Update]);
+            let window = window_ns(&machine) / group.cpu_ns_per_op;
+            // No locked instruction is no bound: a number over 0 is infinite.
+            let between_locked = |number: f64| (number / group.locked_per_op).max(1.0);
+            let in_window = (1.0 + independent * window).min(between_locked(independent));
+            // An element is looked up by two reads.
+            let elements = reads_of(&[AccessClass::Lookup]) / 2.0;
+            let looked_up = (elements * window)
+                .min(between_locked(elements))
+                .clamp(1.0, machine.fill_buffers);
             for stream in &phase.streams[group.streams.clone()] {
                 let demand = ops * (1.0 - stream.prefetched_share);
                 let (misses, hits) = (demand * stream.reads_per_op, demand * stream.llc_hits_per_op);
                 let most = misses_in_flight(&machine, stream);
                 let in_flight = match stream.class {
                     AccessClass::Chase | AccessClass::Stream => most,
+                    AccessClass::Lookup => looked_up,
                     _ => most.min(in_window),
                 };
                 outstanding_ns += misses * machine.tiers[0].latency_ns / in_flight + hits * machine.llc_hit_ns / most;

@@ -86,6 +86,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             phase: slice.phase.clone(),
             ops: slice.work() * factor(slice.unit),
             cpu_ns_per_op: slice.cpu_ns_per_op * longer.computing(slice),
+            locked_per_op: slice.locked as f64 / slice.work(),
             streams: Vec::new(),
         })
         .collect();
@@ -161,7 +162,8 @@ fn unit(metadata: &Metadata, stream: &Stream) -> Unit {
     };
     let grows_with_edges = (object.bytes)(1, 1 << 20) > (object.bytes)(1, 0);
     let swept = stream.class == AccessClass::Stream && !grows_with_edges;
-    if object.per_vertex || swept {
+    // A list is found once for its vertex, however long it is.
+    if object.per_vertex || swept || stream.class == AccessClass::Lookup {
         Unit::Vertices
     } else {
         Unit::Edges

@@ -62,6 +62,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
                 phase: name,
                 ops: ops as f64 * factor,
                 cpu_ns_per_op: profile.metadata.slices[inside[0]].cpu_ns_per_op,
+                locked_per_op: 0.0,
                 streams: vec![ReplayStream {
                     object: 0,
                     class: first.class,

@@ -45,8 +45,7 @@ impl Longer {
         (self.0 != 1.0).then(|| {
             format!(
                 "Lists that are merged get longer: for each edge {:.2} times as many entries are compared as in the recording, \
-                 which follows from two recorded scales; lines read in sequence are taken to grow as much, and really grow \
-                 somewhat more.",
+                 which follows from two recorded scales; lines read in sequence grow as much.",
                 self.0
             )
         })

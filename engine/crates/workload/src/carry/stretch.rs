@@ -68,6 +68,7 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
             phase: slice.phase.clone(),
             ops: slice.work() * growth,
             cpu_ns_per_op: slice.cpu_ns_per_op,
+            locked_per_op: slice.locked as f64 / slice.work(),
             streams: Vec::new(),
         });
     }

@@ -84,7 +84,12 @@ impl GraphProgram for Bc {
             .work(),
         SEED,
     ];
-    const CLASSES: &'static [AccessClass] = &[AccessClass::Gather, AccessClass::Update, AccessClass::Stream];
+    const CLASSES: &'static [AccessClass] = &[
+        AccessClass::Gather,
+        AccessClass::Update,
+        AccessClass::Stream,
+        AccessClass::Lookup,
+    ];
     const TRAITS: &'static GraphTraits = &GraphTraits {
         objects: &OBJECTS,
         gathered: &[("forward", "depths")],
@@ -206,11 +211,11 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
                             depth_v = depth;
                         }
                         if depth_v == depth {
-                            successors.update(memory, edge / 64, class, |word| word | 1 << (edge % 64));
+                            successors.locked_update(memory, edge / 64, class, |word| word | 1 << (edge % 64));
                             // Stays in a register, so it is loaded once per list.
                             let paths_u =
                                 *paths_u.get_or_insert_with(|| path_counts.load(memory, u, AccessClass::Gather));
-                            path_counts.update(memory, v, AccessClass::Update, |paths| paths + paths_u);
+                            path_counts.locked_update(memory, v, AccessClass::Update, |paths| paths + paths_u);
                         }
                     }
                     memory.ops(list.len() as u64);

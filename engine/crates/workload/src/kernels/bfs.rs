@@ -81,7 +81,12 @@ impl GraphProgram for Bfs {
         .work(),
         SEED,
     ];
-    const CLASSES: &'static [AccessClass] = &[AccessClass::Random, AccessClass::Gather, AccessClass::Stream];
+    const CLASSES: &'static [AccessClass] = &[
+        AccessClass::Random,
+        AccessClass::Gather,
+        AccessClass::Stream,
+        AccessClass::Lookup,
+    ];
     const METRICS: &'static [Metric] = &[Metric {
         name: "reached",
         unit: "",
@@ -275,7 +280,7 @@ impl Search {
             for position in part {
                 let u = self.queue.load(memory, position, AccessClass::Stream) as usize;
                 self.front
-                    .update(memory, u / 64, AccessClass::Gather, |word| word | 1 << (u % 64));
+                    .locked_update(memory, u / 64, AccessClass::Gather, |word| word | 1 << (u % 64));
                 memory.ops(1);
             }
         });

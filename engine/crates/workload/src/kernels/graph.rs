@@ -264,23 +264,23 @@ impl List {
     /// Reads where the list of a vertex lies. `ENTRY_BYTES` is the size of one entry.
     #[inline(always)]
     pub fn of<const ENTRY_BYTES: usize, M: Memory>(memory: &mut M, index: &Array<u64>, vertex: usize) -> Self {
-        let start = index.load(memory, vertex, AccessClass::Gather) as usize;
-        let end = index.load(memory, vertex + 1, AccessClass::Gather) as usize;
+        let start = index.load(memory, vertex, AccessClass::Lookup) as usize;
+        let end = index.load(memory, vertex + 1, AccessClass::Lookup) as usize;
         let per_line = LINE_BYTES as usize / ENTRY_BYTES;
         Self {
             start,
             end,
-            streamed_from: start / per_line * per_line + 2 * per_line,
+            streamed_from: start / per_line * per_line + per_line,
         }
     }
 
-    /// The prefetcher needs two lines to see a stream. Those before it are addressed by the list's place in the index,
-    /// itself a gather, and are no more parallel than that.
+    /// The first line is addressed by the list's place in the index. Reading it upwards has the next one fetched (Intel's
+    /// optimisation manual on the prefetcher of the first-level cache), and two are a stream.
     #[inline(always)]
     #[must_use]
     pub fn class(&self, edge: usize) -> AccessClass {
         if edge < self.streamed_from {
-            AccessClass::Gather
+            AccessClass::Lookup
         } else {
             AccessClass::Stream
         }

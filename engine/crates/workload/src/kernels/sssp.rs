@@ -95,7 +95,12 @@ impl GraphProgram for Sssp {
         .or(Default::Int(64)),
         SEED,
     ];
-    const CLASSES: &'static [AccessClass] = &[AccessClass::Random, AccessClass::Gather, AccessClass::Stream];
+    const CLASSES: &'static [AccessClass] = &[
+        AccessClass::Random,
+        AccessClass::Gather,
+        AccessClass::Stream,
+        AccessClass::Lookup,
+    ];
     const METRICS: &'static [Metric] = &[Metric {
         name: "reached",
         unit: "",

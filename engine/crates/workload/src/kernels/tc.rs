@@ -65,7 +65,12 @@ impl GraphProgram for Tc {
     const OP_MEANING: &'static str =
         "one edge whose lists are merged, or one edge copied under new ids, or one vertex ranked";
     const PARAMETERS: &'static [Parameter] = &[GRAPH, SCALE, DEGREE, SEED];
-    const CLASSES: &'static [AccessClass] = &[AccessClass::Random, AccessClass::Gather, AccessClass::Stream];
+    const CLASSES: &'static [AccessClass] = &[
+        AccessClass::Random,
+        AccessClass::Gather,
+        AccessClass::Stream,
+        AccessClass::Lookup,
+    ];
     const METRICS: &'static [Metric] = &[Metric {
         name: "triangles",
         unit: "",

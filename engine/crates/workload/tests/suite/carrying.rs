@@ -429,10 +429,9 @@ fn lists_that_are_merged_are_as_long_as_at_the_larger_scale() {
         println!("{graph} {small} -> {large}: kept {kept:.3?}, carried {carried:.3?}, recorded {expected:.3?}");
         assert!((carried.0 / expected.0).ln().abs() < 0.1, "computing");
         let left = (carried.1 / expected.1).ln();
-        // Longer lists also miss more often for each entry, which is not carried.
-        assert!((-0.4..0.1).contains(&left), "{left} of lines in sequence");
+        assert!(left.abs() < 0.05, "{left} of lines in sequence");
         assert!(
-            expected.0 > 1.8 * kept.0 && expected.1 > 2.0 * kept.1,
+            expected.0 > 1.8 * kept.0 && expected.1 > 1.8 * kept.1,
             "nothing to carry"
         );
     }
@@ -447,8 +446,9 @@ fn traffic_grows_with_edges_or_with_vertices() {
         ("pr", AccessClass::Stream, "scores", false),
         ("bc", AccessClass::Gather, "depths", true),
         ("bc", AccessClass::Stream, "depths", false),
-        ("bc", AccessClass::Gather, "index", false),
-        ("bc", AccessClass::Gather, "neighbours", true),
+        ("bc", AccessClass::Lookup, "index", false),
+        ("bc", AccessClass::Lookup, "neighbours", false),
+        ("bc", AccessClass::Stream, "neighbours", true),
         ("bc", AccessClass::Stream, "successors", true),
         ("bc", AccessClass::Stream, "queue", false),
     ];

@@ -144,6 +144,34 @@ fn slices_follow_levels_and_count_every_edge_twice() {
     assert_eq!(names, expected);
 }
 
+/// One thread loses no race, so each new vertex is one locked instruction, and each edge to the next level is two: its bit
+/// and its paths.
+#[test]
+fn locked_instructions_are_those_of_the_original_program() {
+    let value = json!({"kernel": "bc", "graph": "uniform", "scale": 11, "degree": 8, "sources": 1, "llc_bytes": 4096});
+    let profile = record(&request(value)).unwrap();
+    let metadata = &profile.metadata;
+    let stores = |name: &str, phase: &str, class: AccessClass| -> u64 {
+        let columns = &profile.columns;
+        let there = |row: &usize| {
+            metadata.objects[columns.object[*row] as usize].name == name
+                && metadata.slices[columns.slice[*row] as usize].phase.starts_with(phase)
+                && columns.class[*row] == class as u8
+        };
+        let rows = (0..columns.len()).filter(there);
+        rows.map(|row| u64::from(columns.stores[row])).sum()
+    };
+    let locked = |phase: &str| -> u64 {
+        let slices = metadata.slices.iter().filter(|slice| slice.phase.starts_with(phase));
+        slices.map(|slice| slice.locked).sum()
+    };
+    let paths = stores("path_counts", "forward", AccessClass::Update);
+    let reached = stores("depths", "forward", AccessClass::Gather);
+    assert!(paths > 2 * reached && reached > 1000);
+    assert_eq!(locked("forward"), 2 * paths + reached);
+    assert_eq!(locked("backward") + locked("clear"), 0);
+}
+
 #[test]
 fn gathers_in_a_kronecker_graph_vary_between_pages_as_degrees_do() {
     let (scale, seed) = (18, 3);

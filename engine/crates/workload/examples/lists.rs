@@ -1,0 +1,75 @@
+//! Measures what it costs to find lists through an index, in latencies of a dependent load, for lists of 4 to 256 entries:
+//! from where the window of `lookups_in_flight` comes (`tiertune-sim`, `operation.rs`).
+//!
+//! `cargo run --release -p tiertune-workload --example lists`; needs 2 GiB and a core without other work.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use tiertune_policy::CounterRng;
+
+/// Entries of all lists, and of the table that they gather from: 512 MiB each, past every cache.
+const ENTRIES: usize = 1 << 27;
+/// Entries that a measurement reads.
+const READ: usize = 20_000_000;
+/// Bytes between elements of the chase: a line.
+const LINE_WORDS: usize = 8;
+
+/// A list of all numbers below `count` in random order.
+fn shuffled(count: usize, rng: &mut CounterRng) -> Vec<u32> {
+    let mut numbers: Vec<u32> = (0..count as u32).collect();
+    for i in (1..count).rev() {
+        numbers.swap(i, rng.below(i as u64 + 1) as usize);
+    }
+    numbers
+}
+
+/// Nanoseconds of a load that waits for the one before.
+fn chase_ns(rng: &mut CounterRng) -> f64 {
+    const STEPS: usize = 2_000_000;
+    let lines = ENTRIES / 2 / LINE_WORDS;
+    let order = shuffled(lines, rng);
+    let mut next = vec![0u64; lines * LINE_WORDS];
+    for (from, to) in order.iter().zip(order.iter().cycle().skip(1)) {
+        next[*from as usize * LINE_WORDS] = u64::from(*to) * LINE_WORDS as u64;
+    }
+    let (begin, mut at) = (Instant::now(), 0u64);
+    for _ in 0..STEPS {
+        at = next[at as usize];
+    }
+    black_box(at);
+    begin.elapsed().as_nanos() as f64 / STEPS as f64
+}
+
+/// Nanoseconds for a list of `length`, whose entries say what is read from `table`, with lists in this order.
+fn list_ns(order: &[u32], index: &[u64], entries: &[u32], table: &[u32], length: usize) -> f64 {
+    let lists = READ / length;
+    let (begin, mut sum) = (Instant::now(), 0u64);
+    for list in &order[..lists.min(order.len())] {
+        let place = index[*list as usize] as usize..index[*list as usize + 1] as usize;
+        for entry in &entries[place] {
+            sum += u64::from(table[*entry as usize]);
+        }
+    }
+    black_box(sum);
+    begin.elapsed().as_nanos() as f64 / lists.min(order.len()) as f64
+}
+
+fn main() {
+    let mut rng = CounterRng::new(1, &[]);
+    let entries: Vec<u32> = (0..ENTRIES).map(|_| rng.below(ENTRIES as u64) as u32).collect();
+    let table = vec![1u32; ENTRIES];
+    let latency_ns = chase_ns(&mut rng);
+    println!("a dependent load takes {latency_ns:.0} ns");
+    for length in (2..9).map(|power| 1usize << power) {
+        let lists = ENTRIES / length;
+        let index: Vec<u64> = (0..=lists as u64).map(|list| list * length as u64).collect();
+        let in_order: Vec<u32> = (0..lists as u32).collect();
+        let found = list_ns(&shuffled(lists, &mut rng), &index, &entries, &table, length);
+        let streamed = list_ns(&in_order, &index, &entries, &table, length);
+        println!(
+            "lists of {length:3}: {found:6.0} ns each in random order, {streamed:6.0} in sequence; finding one takes {:.2} latencies",
+            (found - streamed) / latency_ns
+        );
+    }
+}
