@@ -14,6 +14,8 @@ from tiertune.tuner.calibration.fit import PREFETCHED
 FILL_BUFFERS = 14.0
 RANDOM_OVERLAP = 6.0
 UPDATE_OVERLAP = 5.0
+LOCKED_OVERLAP = 1.5
+OVERLAPS = {"chase": 1.0, "read": RANDOM_OVERLAP, "update": UPDATE_OVERLAP, "locked": LOCKED_OVERLAP}
 HIT_NS = 21.0
 MOVE_NS = 18_000.0
 
@@ -73,7 +75,7 @@ def node_samples(
         samples.append(
             {"measure": "loaded", "label": "cache", **common, "threads": 0, "latency_ns": off(HIT_NS)}
         )
-        for kind, overlap in (("chase", 1.0), ("read", RANDOM_OVERLAP), ("update", UPDATE_OVERLAP)):
+        for kind, overlap in OVERLAPS.items():
             sample = {"kind": kind, "ns_per_access": off(tier.latency_ns / overlap), "threads": 1}
             samples.append({"measure": "updates", "round": number, **sample})
         for page_bytes in (4096, 2 << 20):

@@ -15,6 +15,7 @@ from typer.testing import Result
 from tests.calibration.synthetic import (
     FILL_BUFFERS,
     HIT_NS,
+    LOCKED_OVERLAP,
     MOVE_NS,
     RANDOM_OVERLAP,
     UPDATE_OVERLAP,
@@ -64,6 +65,7 @@ def test_a_known_host_is_recovered_to_2_percent() -> None:
     assert machine.parallelism is not None
     assert machine.parallelism.random == pytest.approx(RANDOM_OVERLAP, rel=0.02)
     assert machine.parallelism.update == pytest.approx(UPDATE_OVERLAP, rel=0.02)
+    assert machine.parallelism.locked == pytest.approx(LOCKED_OVERLAP, rel=0.02)
     assert machine.migration_cost is None, "one node cannot tell"
     assert fit.curve.r_squared > 0.98
 

@@ -83,6 +83,7 @@ def calibrated(
         "fill_buffers": fits[f"node{near['number']}"].figures["fill_buffers"],
         "parallelism.random": ratio_figure(samples, "chase", "read"),
         "parallelism.update": ratio_figure(samples, "chase", "update"),
+        "parallelism.locked": ratio_figure(samples, "chase", "locked"),
     }
     cost = _migration_cost(nodes)
     told = measured["environment"]["host"]
@@ -98,7 +99,7 @@ def calibrated(
         "sample_assist_ns": 250,
         "parallelism": {
             key: _rounded(min(max(figures[f"parallelism.{key}"].value, 1.0), 64.0))
-            for key in ("random", "update")
+            for key in ("random", "update", "locked")
         },
         **({"migration_cost": _rounded(cost.value)} if cost else {}),
         "sources": {
@@ -207,7 +208,8 @@ def _tier(key: str, node: Mapping[str, Any], fit: TierFit, tail_from: Machine) -
 def _overlap_note(figures: Mapping[str, Figure]) -> str:
     return (
         f"independent random reads overlap {figures['parallelism.random'].said()}, updates"
-        f" {figures['parallelism.update'].said()}: time of a dependent read over that of one of them"
+        f" {figures['parallelism.update'].said()}, locked instructions {figures['parallelism.locked'].said()}:"
+        " time of a dependent read over that of one of them"
     )
 
 

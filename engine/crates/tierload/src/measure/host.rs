@@ -1,8 +1,10 @@
-//! What measurements need of the operating system: pages of a size on a node, a processor for each thread, its time.
+//! What measurements need of the operating system: pages of a size on a node, a processor for each thread, its time; and
+//! what else Rust does not call safe.
 #![allow(unsafe_code)]
 
 use std::io::Error;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The largest number of processors or nodes that masks here hold.
 const MOST: usize = 1024;
@@ -161,6 +163,12 @@ impl DerefMut for Region {
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.words) }
     }
+}
+
+/// Adds to a word by a locked instruction.
+pub fn locked_add(word: &mut u64, amount: u64) {
+    // SAFETY: the borrow is exclusive, and a u64 is as large and as aligned as its atomic on all 64-bit targets.
+    unsafe { AtomicU64::from_ptr(word) }.fetch_add(amount, Relaxed);
 }
 
 /// The processors that this process may use.

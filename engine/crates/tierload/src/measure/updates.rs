@@ -1,4 +1,4 @@
-//! Random reads that wait for each other, random reads that do not, and random updates.
+//! Random reads that wait for each other, random reads that do not, and random updates, plain and by locked instructions.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde_json::{Value as Json, json};
 use tiertune_workload::kernels::prelude::CounterRng;
 
-use super::host::{pin, processor_s, processors};
+use super::host::{locked_add, pin, processor_s, processors};
 use super::loaded::{chase, cycle};
 use super::{LINE_BYTES, Plan, Region};
 
@@ -24,9 +24,16 @@ enum Kind {
     Read,
     /// A read and a write of such a place.
     Update,
+    /// Both in a locked instruction.
+    Locked,
 }
 
-const KINDS: [(Kind, &str); 3] = [(Kind::Chase, "chase"), (Kind::Read, "read"), (Kind::Update, "update")];
+const KINDS: [(Kind, &str); 4] = [
+    (Kind::Chase, "chase"),
+    (Kind::Read, "read"),
+    (Kind::Update, "update"),
+    (Kind::Locked, "locked"),
+];
 
 /// Xorshift: next to nothing beside a miss, and the next place is known long before it is needed.
 fn next(state: &mut u64) -> u64 {
@@ -53,6 +60,11 @@ fn block(buffer: &mut [u64], kind: Kind, state: &mut u64, at: &mut u64) {
                 // Word 0 is the chase's.
                 let word = &mut buffer[place() as usize + 1];
                 *word ^= (*word << 1) | 1;
+            }
+        }
+        Kind::Locked => {
+            for _ in 0..BLOCK {
+                locked_add(&mut buffer[place() as usize + 1], 2);
             }
         }
     }
