@@ -207,8 +207,9 @@ def _tier(key: str, node: Mapping[str, Any], fit: TierFit, tail_from: Machine) -
 
 def _overlap_note(figures: Mapping[str, Figure]) -> str:
     return (
-        f"independent random reads overlap {figures['parallelism.random'].said()}, updates"
-        f" {figures['parallelism.update'].said()}, locked instructions {figures['parallelism.locked'].said()}:"
+        f"independent random reads overlap {figures['parallelism.random'].said()},"
+        f" updates {figures['parallelism.update'].said()},"
+        f" locked instructions {figures['parallelism.locked'].said()}:"
         " time of a dependent read over that of one of them"
     )
 
