@@ -122,7 +122,7 @@ fn measurements_are_documents_by_the_line() {
             4,
             "undisturbed",
         ),
-        (&["updates"], 6, "ns_per_access"),
+        (&["updates"], 8, "ns_per_access"),
         (&["moves", "--pages", "2"], 4, "copy_ns"),
     ] {
         let common = [
