@@ -144,7 +144,8 @@ mod tests {
         let name = std::env::temp_dir().join(format!("htmm-{}", std::process::id()));
         fs::create_dir_all(&name).expect("a folder");
         let program = name.join(THREAD);
-        fs::copy("/bin/sleep", &program).expect("copied");
+        // A link, since a copy cannot start while another test forks with our handle of it still open for writing.
+        std::os::unix::fs::symlink("/bin/sleep", &program).expect("linked");
         let mut child = std::process::Command::new(&program)
             .arg("60")
             .spawn()
