@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tiertune.tuner.sweep.definition import Sweep
     from tiertune.tuner.sweep.row import PlannedRow
 
+# Papers and claims in the name of a file; it has all of them inside.
+MOST_NAMED = 8
+
 
 @guarded
 def reproduce(
@@ -24,7 +27,9 @@ def reproduce(
         str, typer.Option("--claims", metavar="FILE", help="A claims file of `claims/`, or a path.")
     ] = "public",
     paper: Annotated[str | None, typer.Option(help="Only the claims of this paper.")] = None,
-    claim_id: Annotated[str | None, typer.Option("--id", help="Only this claim.")] = None,
+    claim_ids: Annotated[
+        list[str] | None, typer.Option("--id", metavar="ID", help="Only this claim; may be repeated.")
+    ] = None,
     perturb: Annotated[
         bool,
         typer.Option("--perturb", help="Also with other seeds, sizes and ratios: do verdicts stay?"),
@@ -52,7 +57,7 @@ def reproduce(
 
     \b
     Examples:
-      tiertune reproduce --id SA-02
+      tiertune reproduce --id SA-02 --id SA-35
       tiertune reproduce --paper soar-alto --open --figures paper/figures
       tiertune reproduce --json
     """
@@ -73,15 +78,21 @@ def reproduce(
 
     jobs = jobs or len(os.sched_getaffinity(0))
     loaded = load_claims(claims)
-    for option, given, known in (
-        ("--paper", paper, {claim.paper for claim in loaded.claims}),
-        ("--id", claim_id, {claim.id for claim in loaded.claims}),
-    ):
-        if given is not None and given not in known:
-            near = nearest(given, sorted(known))
+    known = {
+        "--paper": {claim.paper for claim in loaded.claims},
+        "--id": {claim.id for claim in loaded.claims},
+    }
+    asked = [("--id", one) for one in claim_ids or []]
+    if paper is not None:
+        asked.insert(0, ("--paper", paper))
+    for option, given in asked:
+        if given not in known[option]:
+            near = nearest(given, sorted(known[option]))
             raise InputError(f"{option} {given}: {loaded.name} has no such claim; did you mean '{near}'?")
     chosen = [
-        claim for claim in loaded.claims if paper in (None, claim.paper) and claim_id in (None, claim.id)
+        claim
+        for claim in loaded.claims
+        if paper in (None, claim.paper) and (not claim_ids or claim.id in claim_ids)
     ]
     sweeps = {claim.id: sweep for claim in chosen if (sweep := loaded.sweep_of(claim)) is not None}
     untuned = _untuned(sweeps, results, campaigns)
@@ -116,8 +127,8 @@ def reproduce(
         "rows": [entry.document() for entry in judged],
     }
     # What is about some of the claims goes beside what is about all of them, not in its place.
-    name = "-".join([loaded.name, *(str(part).lower() for part in (paper, claim_id) if part)])
-    commands = _commands(claims, paper, claim_id)
+    name = _stem(loaded.name, [part for _, part in asked])
+    commands = _commands(claims, asked)
     page = results / "claims" / f"{name}.html"
     texts = {
         results / "claims" / f"{name}.json": json.dumps(document, indent=2, ensure_ascii=False) + "\n",
@@ -144,15 +155,21 @@ def reproduce(
         show(page)
 
 
-def _commands(claims: str, paper: str | None, claim_id: str | None) -> list[str]:
+def _stem(claims: str, asked: Sequence[str]) -> str:
+    """Name of the files, short enough for a file system whatever was asked for."""
+    parts = list(dict.fromkeys(part.lower() for part in asked))
+    more = [f"and-{len(parts) - MOST_NAMED}-more"] if len(parts) > MOST_NAMED else []
+    return "-".join([claims, *parts[:MOST_NAMED], *more])
+
+
+def _commands(claims: str, asked: Sequence[tuple[str, str]]) -> list[str]:
     """What makes the scoreboard again."""
     import shlex
 
     from tiertune.tuner.host_facts import environment_facts
     from tiertune.tuner.report.data import checkout
 
-    options = (("--claims", claims), ("--paper", paper), ("--id", claim_id))
-    given = [part for option, value in options if value is not None for part in (option, value)]
+    given = [part for option in (("--claims", claims), *asked) for part in option]
     command = [".venv/bin/tiertune", "reproduce", *given, "--results", "results-again"]
     return [*checkout([environment_facts()["git"]]), shlex.join(command)]
 
