@@ -190,8 +190,8 @@ impl Memtis {
                 next: Some(next),
                 ..Thread::default()
             }),
-            huge_pages: topology.capacity_pages[0] / topology.huge_pages() >= LEAST_HUGE_PAGES
-                || topology.huge_pages() == 1,
+            huge_pages: topology.huge_pages() == 1
+                || (config.thp && topology.capacity_pages[0] / topology.huge_pages() >= LEAST_HUGE_PAGES),
             counts_only: false,
             cooled: false,
             direct_demotion: false,

@@ -94,6 +94,8 @@ crate::knobs! {
         /// Pages looked at together for demotion; the target is checked in between (one huge page is 512)
         demote_batch_pages: u32 = 32, int(8, 16_384, log), unit "4 KiB pages", special [], fixed, rebuild,
             when "htmm_mode" != 0_u64, source "SWAP_CLUSTER_MAX; range ours";
+        /// Whether memory comes in huge pages (transparent_hugepage: always, not never); pages of 2 MiB always do
+        thp: bool = true, bool, unit "", special [], fixed, rebuild, source "transparent_hugepage: the run script needs it; PACT's authors turn it off";
         /// Huge pages split per round of a thread
         split_per_wake: u32 = 50, int(1, 10_000, log), unit "huge pages", special [], fixed, rebuild,
             when "htmm_thres_split" = true, source "htmm_core.c";
