@@ -458,7 +458,7 @@ class Workload(Strict):
             return self.sim.streams.footprint_bytes
         if self.sim.profile is not None:
             return _profile_bytes(Path(self.sim.profile.file))
-        return self.record_plan().carried_bytes
+        return self.record_plan().footprint_bytes
 
     def kernel_request(self, threads: int | None = None) -> dict[str, Any]:
         """What the engine is asked to execute, still without a last-level cache; `ValueError` for streams."""

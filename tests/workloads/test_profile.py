@@ -236,13 +236,14 @@ def test_cache_of_a_graph_is_scaled_with_its_edges(machine: Machine, tmp_path: P
     columns, metadata = engine.record(request)
     recorded = sum(entry["bytes"] for entry in json.loads(metadata)["objects"])
     carry = betweenness.carry_request(2 * 2**20)
-    replayed = engine.EngineWorkload.from_profile(columns, metadata, carry, 4).footprint_bytes
-    scaled = machine.llc_bytes * recorded / replayed
+    replayed = engine.EngineWorkload.from_profile(columns, metadata, carry, 4)
+    carried = sum(entry["bytes"] for entry in replayed.describe()["objects"])
+    scaled = machine.llc_bytes * recorded / carried
     assert request["llc_bytes"] == pytest.approx(scaled, rel=0.02)
-    record_, carried = betweenness.sim.record, betweenness.sim.carry.scale
+    record_, scale = betweenness.sim.record, betweenness.sim.carry.scale
     assert isinstance(record_, BcRecord)
-    assert carried is not None
-    assert request["llc_bytes"] < 0.95 * machine.llc_bytes * 2.0 ** (record_.scale - carried)
+    assert scale is not None
+    assert request["llc_bytes"] < 0.95 * machine.llc_bytes * 2.0 ** (record_.scale - scale)
 
 
 def test_footprint_is_known_before_anything_is_recorded(

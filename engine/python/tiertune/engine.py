@@ -372,7 +372,7 @@ class EngineWorkload:
 
     @property
     def footprint_bytes(self) -> int:
-        """Sum of all objects."""
+        """The most bytes of objects that are there at a time."""
         return int(self.describe()["footprint_bytes"])
 
 
@@ -417,10 +417,13 @@ class RecordPlan:
     """How large a recorded run and its carried version are."""
 
     recorded_bytes: int
+    """All objects of the recorded run; for graphs the expected value."""
     carried_bytes: int
-    """Footprint of the replayed run; for graphs its expected value."""
+    """All objects of the replayed run."""
+    footprint_bytes: int
+    """The most of them that is there at a time."""
     llc_bytes: int
-    """Last-level cache to record with: the machine's, scaled as the footprint is."""
+    """Last-level cache to record with: the machine's, scaled as the objects are."""
 
 
 def plan(request: Mapping[str, Any], carry: Mapping[str, Any], machine_llc_bytes: int) -> RecordPlan:

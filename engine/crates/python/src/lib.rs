@@ -103,7 +103,7 @@ impl PyWorkload {
             }
         }
         serde_json::json!({
-            "footprint_bytes": self.model.objects.iter().map(|o| o.bytes).sum::<u64>(),
+            "footprint_bytes": self.model.peak_bytes(),
             "objects": objects,
             "phases": phases,
             "notes": self.notes,

@@ -28,7 +28,7 @@ use crate::sampler::{RecordBudget, ThreadCounters};
 use crate::scenario::{Machine, Request};
 use crate::sweep::Sweep;
 use crate::timings::Stopwatch;
-use crate::walk::{Walk, reads_per_op, walks};
+use crate::walk::{Walk, add_reads, walks};
 use crate::watch::{Noticed, Watch};
 use crate::workload::{LINE_BYTES, Object, Phase, Popularity, Workload};
 
@@ -238,7 +238,7 @@ impl<'w> Fast<'w> {
             self.weigh(phase, &mut progress);
         }
         let workload = self.driver.workload;
-        progress.walks = walks(phase, &workload.objects, self.machine, workload.page_bytes);
+        progress.walks = walks(workload, phase, self.machine, Some(&self.driver.memory));
         self.driver.foresee(self.now, phase);
         progress
     }
@@ -335,7 +335,7 @@ impl<'w> Fast<'w> {
                 op_ns[g] = operation_time(machine, &operation, multipliers);
                 let available = f64::from(group.threads) * share * dt_ns;
                 rate[g] = (available - debt_ns[g]).max(0.0) / dt_ns / op_ns[g];
-                traffic[0].read_gbps += rate[g] * LINE_BYTES * reads_per_op(group, &phase.streams, walks);
+                add_reads(traffic, rate[g] * LINE_BYTES, group, &phase.streams, walks);
                 for s in group.streams.clone() {
                     let stream = &phase.streams[s];
                     let bytes = rate[g] * LINE_BYTES * miss[s];
@@ -403,8 +403,8 @@ impl<'w> Fast<'w> {
             }
             progress.rate[g] = ops / dt_ns;
             stretch.ops += ops;
-            let walked = ops * reads_per_op(group, &phase.streams, &progress.walks);
-            traffic[0].read_gbps += walked * LINE_BYTES / dt_ns;
+            let lines = ops * LINE_BYTES / dt_ns;
+            add_reads(&mut traffic, lines, group, &phase.streams, &progress.walks);
             for s in group.streams.clone() {
                 let stream = &phase.streams[s];
                 let reads = ops * stream.reads_per_op * progress.miss[s];

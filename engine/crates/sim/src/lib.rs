@@ -39,7 +39,7 @@ use tiertune_policy::{CounterRng, Policy, SystemError};
 
 pub use driver::RunResult;
 pub use error::RunError;
-use scenario::Contention;
+use scenario::{Contention, MOST_TIERS};
 pub use scenario::{Mode, Request, WorkloadModel};
 pub use workload::Workload;
 
@@ -148,8 +148,11 @@ fn check_machine(request: &Request) -> Result<(), RunError> {
             problem,
         })
     };
-    if machine.tiers.len() < 2 || machine.tiers.len() > 8 {
-        return bad(format!("it has {} tiers; 2 to 8 are supported", machine.tiers.len()));
+    if machine.tiers.len() < 2 || machine.tiers.len() > MOST_TIERS {
+        return bad(format!(
+            "it has {} tiers; 2 to {MOST_TIERS} are supported",
+            machine.tiers.len()
+        ));
     }
     for tier in &machine.tiers {
         let positive = [tier.latency_ns, tier.read_gbps, tier.write_gbps];

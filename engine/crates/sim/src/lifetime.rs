@@ -24,6 +24,27 @@ pub(crate) fn settle(model: &WorkloadModel, objects: &mut [Object]) -> Result<()
     Ok(())
 }
 
+impl WorkloadModel {
+    /// The most bytes of objects that exist at a time.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        let bytes = |names: &[String]| -> u64 {
+            let named = self.objects.iter().filter(|object| names.contains(&object.name));
+            named.map(|object| object.bytes).sum()
+        };
+        let phases = || self.blocks.iter().flat_map(|block| &block.phases);
+        let later: Vec<String> = phases().flat_map(|phase| phase.allocate.clone()).collect();
+        let all: u64 = self.objects.iter().map(|object| object.bytes).sum();
+        let mut there = all - bytes(&later);
+        let mut peak = there;
+        for phase in phases() {
+            there = there.saturating_sub(bytes(&phase.free)) + bytes(&phase.allocate);
+            peak = peak.max(there);
+        }
+        peak
+    }
+}
+
 /// Follows all phases; the most pages that exist at a time.
 ///
 /// # Errors

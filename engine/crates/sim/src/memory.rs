@@ -15,6 +15,9 @@ pub struct Memory {
     used: Vec<u32>,
     /// `[object][tier][piece]`.
     piece_pages: Vec<Vec<Vec<u32>>>,
+    /// Share of each piece's page-table entries that is in each tier, `[object][piece * tiers + tier]`; a kernel never
+    /// moves them.
+    tables: Vec<Vec<f64>>,
     /// The tier where a page's old frame is kept; empty until the first is.
     kept: Vec<Tier>,
 }
@@ -45,8 +48,16 @@ impl Memory {
                 .iter()
                 .map(|o| vec![vec![0; o.pieces()]; tiers])
                 .collect(),
+            tables: vec![Vec::new(); workload.objects.len()],
             kept: Vec::new(),
         }
+    }
+
+    /// Share of the page-table entries of `object`'s `piece` in each tier.
+    #[must_use]
+    pub fn tables(&self, object: usize, piece: usize) -> &[f64] {
+        let tiers = self.capacity.len();
+        &self.tables[object][piece * tiers..(piece + 1) * tiers]
     }
 
     /// Pages in each tier, frames of copies under way included.
@@ -70,6 +81,7 @@ impl Memory {
     /// Places all pages of an object in address order.
     pub fn place(&mut self, index: usize, object: &Object, placement: Placement) {
         let tiers = self.capacity.len();
+        let bound = matches!(placement, Placement::Parts { .. } | Placement::ByPage(_));
         let mut next = 0;
         match placement {
             Placement::FastestFree => (0..tiers).for_each(|tier| next += self.fill(object, next, tier, u32::MAX)),
@@ -112,6 +124,24 @@ impl Memory {
                 self.piece_pages[index][usize::from(tier)][piece] += 1;
             }
         }
+        self.place_tables(index, object, bound);
+    }
+
+    /// Page tables are allocated when pages are touched first, by the thread's own policy: where the pages go, but for
+    /// pages that are `bound` to a node one by one, whose tables go to the fastest tier with room as anything else does.
+    fn place_tables(&mut self, index: usize, object: &Object, bound: bool) {
+        let tiers = self.capacity.len();
+        let roomy = (0..tiers).find(|tier| self.free_pages(*tier as Tier) > 0).unwrap_or(0);
+        let pages = &self.piece_pages[index];
+        let share = |piece: usize, tier: usize| {
+            if bound {
+                return f64::from(u8::from(tier == roomy));
+            }
+            let all: u32 = pages.iter().map(|pieces| pieces[piece]).sum();
+            f64::from(pages[tier][piece]) / f64::from(all.max(1))
+        };
+        let places = (0..object.pieces()).flat_map(|piece| (0..tiers).map(move |tier| (piece, tier)));
+        self.tables[index] = places.map(|(piece, tier)| share(piece, tier)).collect();
     }
 
     /// Places at most `most` pages of an object from its `next` one on in `tier`; how many there was room for.
@@ -288,6 +318,32 @@ impl Memory {
 mod tests {
     use super::*;
     use crate::WorkloadModel;
+
+    /// Page tables are where pages were touched first, whatever moves; those of bound pages where there is room.
+    #[test]
+    fn page_tables_stay_where_they_were_allocated() {
+        let model = serde_json::json!({"objects": [{"name": "t", "bytes": 8 << 21}], "blocks": [{"phases": [{"name": "p",
+            "groups": [{"name": "g", "threads": 1, "ops": 1.0, "cpu_ns_per_op": 1.0, "streams": [
+                {"object": "t", "law": {"kind": "uniform"}, "class": "chase", "reads_per_op": 1.0}]}]}]}]});
+        let model: WorkloadModel = serde_json::from_value(model).expect("a valid workload");
+        let workload = Workload::compile(&model, 2 << 20).expect("it compiles");
+        let object = &workload.objects[0];
+        let tables = |capacity: [u32; 2], placement: Placement| {
+            let mut memory = Memory::new(&workload, capacity.to_vec());
+            memory.place(0, object, placement);
+            let page = object.first_page + object.pages - 1;
+            let to = 1 - memory.tier_of(page);
+            if memory.reserve(to, 1) {
+                memory.commit(page, 0, object, to);
+            }
+            memory.tables(0, 0).to_vec()
+        };
+        assert_eq!(tables([6, 8], Placement::FastestFree), [0.75, 0.25]);
+        assert_eq!(tables([9, 8], Placement::SlowestFree), [0.0, 1.0]);
+        let alternate = || Placement::ByPage((0..8).map(|page| page % 2).collect());
+        assert_eq!(tables([5, 8], alternate()), [1.0, 0.0]);
+        assert_eq!(tables([4, 8], alternate()), [0.0, 1.0]);
+    }
 
     #[test]
     fn a_reserve_in_fast_memory_is_used_only_when_nothing_else_is_left() {

@@ -49,15 +49,6 @@ pub fn window_ns(machine: &Machine) -> f64 {
     machine.window_instructions / INSTRUCTIONS_PER_CYCLE / machine.clock_ghz
 }
 
-/// Whether the core finds the next addresses of `class` without the data of earlier misses.
-#[must_use]
-pub fn independent(class: AccessClass) -> bool {
-    match class {
-        AccessClass::Random | AccessClass::Update | AccessClass::Gather => true,
-        AccessClass::Chase | AccessClass::Stream | AccessClass::Lookup => false,
-    }
-}
-
 /// Lookups of an element, one after the other: its place in an index, and what lies there.
 const LOOKUPS_PER_ELEMENT: f64 = 2.0;
 
@@ -83,8 +74,10 @@ pub struct Demand {
     lookups: f64,
     /// Their latency.
     lookups_ns: f64,
-    /// Locked instructions.
+    /// Locked instructions that wait for misses.
     locked: f64,
+    /// Locked instructions with a lookup since the one before.
+    locked_lookups: f64,
 }
 
 impl Demand {
@@ -93,9 +86,10 @@ impl Demand {
         self.prefetched_ns += latency_ns / machine.fill_buffers;
     }
 
-    /// Adds locked instructions.
-    pub fn lock(&mut self, locked: f64) {
-        self.locked += locked;
+    /// Adds the locked instructions of `ops` operations of `group`.
+    pub fn lock(&mut self, group: &Group, ops: f64) {
+        self.locked += ops * group.locked_per_op;
+        self.locked_lookups += ops * group.locked_lookups_per_op;
     }
 
     /// Adds demand reads of `stream` that hit the last-level cache, each after a wait of `walk_ns` for its translation.
@@ -105,7 +99,7 @@ impl Demand {
         if looks_up(stream) {
             self.lookups += hits;
             self.lookups_ns += latency_ns;
-        } else if independent(stream.class) {
+        } else if stream.class.independent() {
             self.overlapped_ns += wait_ns;
         } else {
             self.dependent_ns += wait_ns;
@@ -118,7 +112,7 @@ impl Demand {
         if looks_up(stream) {
             self.lookups += misses;
             self.lookups_ns += latency_ns;
-        } else if independent(stream.class) {
+        } else if stream.class.independent() {
             self.independent += misses;
             self.independent_ns += latency_ns;
             self.overlapped_ns += wait_ns;
@@ -138,7 +132,7 @@ impl Demand {
             return self.lookups_in_flight(machine, computing_ns);
         }
         let most = misses_in_flight(machine, stream);
-        if !independent(stream.class) {
+        if !stream.class.independent() {
             return most;
         }
         let most = most.min(self.between_locked(machine));
@@ -164,7 +158,10 @@ impl Demand {
             }
         };
         in_window(computing_ns, window_ns(machine))
-            .min(in_window(self.locked, machine.parallelism.locked.unwrap_or(1.0)))
+            .min(in_window(
+                self.locked_lookups,
+                machine.parallelism.locked.unwrap_or(1.0),
+            ))
             .clamp(1.0, machine.fill_buffers.max(1.0))
     }
 
@@ -224,7 +221,7 @@ impl Demand {
         let by_lines = self.prefetched_ns + self.by_lines_ns(machine) >= self.windowed_ns(machine, computing_ns);
         let prefetched = if by_lines { 1.0 / machine.fill_buffers } else { 0.0 };
         let windows_ns = self.independent * window_ns(machine);
-        let miss = if !independent(stream.class) {
+        let miss = if !stream.class.independent() {
             1.0 / self.in_flight(machine, stream, computing_ns)
         } else if by_lines {
             1.0 / misses_in_flight(machine, stream).min(self.between_locked(machine))
@@ -249,7 +246,7 @@ impl Operation<'_> {
     pub fn demand(&self, machine: &Machine, multipliers: &[f64]) -> Demand {
         let tiers = multipliers.len();
         let mut demand = Demand::default();
-        demand.lock(self.group.locked_per_op);
+        demand.lock(self.group, 1.0);
         for s in self.group.streams.clone() {
             let stream = &self.streams[s];
             let (reads, miss) = (stream.reads_per_op, self.miss[s]);
@@ -267,11 +264,11 @@ impl Operation<'_> {
         demand
     }
 
-    /// How long a read of stream `s` waits for its translation: page tables lie in the fastest tier.
+    /// How long a read of stream `s` waits for its translation.
     #[must_use]
     pub fn walk_ns(&self, s: usize, machine: &Machine, multipliers: &[f64]) -> f64 {
-        let walk = self.walks.get(s).copied().unwrap_or_default();
-        walk.latency_ns(machine.tiers[0].latency_ns * multipliers[0])
+        let walk = self.walks.get(s);
+        walk.map_or(0.0, |walk| walk.latency_ns(machine, multipliers))
     }
 }
 
@@ -380,7 +377,7 @@ mod tests {
     fn no_more_misses_are_in_flight_than_come_between_locked_instructions() {
         let of = |class: &str, locked: f64, machine: &Machine| {
             let (mut demand, stream) = demand_of(class, 1.0, 1.0);
-            demand.lock(locked);
+            demand.locked = locked;
             assert_eq!(
                 demand.marginal(machine, &stream, 1.0)[1],
                 demand.duration_ns(machine, 1.0) / 100.0

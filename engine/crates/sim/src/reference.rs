@@ -14,7 +14,7 @@ use crate::error::RunError;
 use crate::latency::{LatencySolver, TierLatency, Traffic};
 use crate::metrics::Stretch;
 use crate::migration::{Copies, Copying, Migrator, Step, Waiting, blocking};
-use crate::operation::{Demand, Operation, independent, misses_in_flight, operation_time, unloaded_ns};
+use crate::operation::{Demand, Operation, misses_in_flight, operation_time, unloaded_ns};
 use crate::sampler::RecordBudget;
 use crate::scenario::{Machine, Request};
 use crate::walk::{Walk, walks};
@@ -265,7 +265,7 @@ impl<'w> Reference<'w> {
         self.driver.foresee(self.now, phase);
         self.phase_number += 1;
         let workload = self.driver.workload;
-        self.walks = walks(phase, &workload.objects, self.machine, workload.page_bytes);
+        self.walks = walks(workload, phase, self.machine, Some(&self.driver.memory));
         let end = phase.seconds.map(|s| self.now + (s * 1e9) as Nanos);
         let mut left: Vec<f64> = phase.groups.iter().map(|g| g.ops.unwrap_or(f64::INFINITY)).collect();
         let mut threads = self.threads(phase);
@@ -525,7 +525,7 @@ impl<'w> Reference<'w> {
             let stream = &phase.streams[s];
             let mlp = misses_in_flight(self.machine, stream);
             let walk = self.walks[s];
-            let walk_ns = walk.latency_ns(self.machine.tiers[0].latency_ns * self.multipliers[0]);
+            let walk_ns = walk.latency_ns(self.machine, &self.multipliers);
             let writes_per_read = if stream.reads_per_op > 0.0 {
                 stream.writebacks_per_op / stream.reads_per_op
             } else {
@@ -543,7 +543,9 @@ impl<'w> Reference<'w> {
                 let tier = usize::from(self.driver.memory.tier_of(page));
                 let prefetched = thread.rng.next_f64() < stream.prefetched_share;
                 if !prefetched {
-                    self.lines[0][0] += walk.reads;
+                    for (lines, reads) in self.lines.iter_mut().zip(&walk.reads) {
+                        lines[0] += reads;
+                    }
                     entries_ns[i] += walk_ns;
                     let cores = &mut self.driver.counters.cores;
                     cores.reads += walk.off_core(self.machine);
@@ -613,12 +615,12 @@ impl<'w> Reference<'w> {
         }
         self.driver.metrics.stall_s += lost_ns / 1e9;
         let computing_ns = ops * group.cpu_ns_per_op;
-        demand.lock(ops * group.locked_per_op);
+        demand.lock(group, ops);
         let mut stalled_ns = demand.stalled_beside_computing_ns(self.machine, computing_ns);
         for (i, s) in group.streams.clone().enumerate() {
             let stream = &phase.streams[s];
             let in_flight = demand.in_flight(self.machine, stream, computing_ns);
-            if !independent(stream.class) {
+            if !stream.class.independent() {
                 stalled_ns += walks_ns[i] / in_flight;
             }
             self.driver.counters.cores.outstanding_cycles += entries_ns[i] / in_flight * self.machine.clock_ghz;
@@ -626,7 +628,7 @@ impl<'w> Reference<'w> {
                 let wait_ns = latencies_ns[i * tiers + tier] / in_flight;
                 self.waited_ns[thread.number as usize * tiers + tier] += wait_ns;
                 self.driver.counters.cores.outstanding_cycles += wait_ns * self.machine.clock_ghz;
-                if !independent(stream.class) {
+                if !stream.class.independent() {
                     stalled_ns += wait_ns;
                 }
             }

@@ -42,20 +42,22 @@ pub fn workload_of(replay: Replay, threads: u32) -> WorkloadModel {
             mapping_bytes: o.mapping_bytes,
         })
         .collect();
+    let called = |numbers: &[usize]| numbers.iter().map(|number| names[*number].clone()).collect();
     let phases = replay
         .slices
         .into_iter()
         .map(|slice| PhaseModel {
             name: slice.phase,
             seconds: None,
-            free: Vec::new(),
-            allocate: Vec::new(),
+            free: called(&slice.free),
+            allocate: called(&slice.allocate),
             groups: vec![GroupModel {
                 name: "workers".into(),
                 threads,
                 ops: Some(slice.ops),
                 cpu_ns_per_op: slice.cpu_ns_per_op,
                 locked_per_op: slice.locked_per_op,
+                locked_lookups_per_op: Some(slice.locked_lookups_per_op),
                 streams: slice
                     .streams
                     .into_iter()
@@ -124,6 +126,9 @@ mod tests {
                 ops: 1.0,
                 cpu_ns_per_op: 1.0,
                 locked_per_op: 0.0,
+                locked_lookups_per_op: 0.0,
+                free: Vec::new(),
+                allocate: Vec::new(),
                 streams: (0..5).map(|object| stream(object, 1.0 + object as f64)).collect(),
             }],
             repeat: 1,

@@ -7,6 +7,9 @@ use tiertune_workload::AccessClass;
 use crate::observe::Observe;
 use crate::page_map::PageMapRequest;
 
+/// Tiers that a machine has at most.
+pub const MOST_TIERS: usize = 8;
+
 /// One memory tier of a machine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -235,9 +238,12 @@ pub struct GroupModel {
     pub ops: Option<f64>,
     /// Compute time per operation, caches warm.
     pub cpu_ns_per_op: f64,
-    /// Locked instructions per operation, cache hits included.
+    /// Locked instructions per operation, those left out since whose predecessor nothing missed.
     #[serde(default)]
     pub locked_per_op: f64,
+    /// Locked instructions per operation since whose predecessor an element was looked up; as many as above when absent.
+    #[serde(default)]
+    pub locked_lookups_per_op: Option<f64>,
     /// Memory accesses.
     pub streams: Vec<StreamModel>,
 }

@@ -8,7 +8,7 @@ use crate::latency::{LatencySolver, Traffic};
 use crate::memory::Memory;
 use crate::operation::{Operation, operation_time, unloaded_ns};
 use crate::scenario::Machine;
-use crate::walk::{Walk, reads_per_op, walks};
+use crate::walk::{Walk, add_reads, walks};
 use crate::workload::{LINE_BYTES, Phase, Popularity, Workload};
 
 /// Reads of a page of a piece, and what they cost in each tier more than in the fastest.
@@ -211,7 +211,7 @@ impl<'w> Foresight<'w> {
         let (rates, _) = self.flow(&flow, mass);
         flow.miss = self.miss(phase, &rates);
         let workload = self.workload;
-        flow.walks = walks(phase, &workload.objects, self.machine, workload.page_bytes);
+        flow.walks = walks(workload, phase, self.machine, None);
         let (rates, _) = self.flow(&flow, mass);
         (flow, rates)
     }
@@ -281,7 +281,7 @@ impl<'w> Foresight<'w> {
                 };
                 *rate =
                     f64::from(group.threads) * flow.core_share / operation_time(self.machine, &operation, multipliers);
-                traffic[0].read_gbps += *rate * LINE_BYTES * reads_per_op(group, &phase.streams, &flow.walks);
+                add_reads(traffic, *rate * LINE_BYTES, group, &phase.streams, &flow.walks);
                 for s in group.streams.clone() {
                     let stream = &phase.streams[s];
                     let bytes = *rate * LINE_BYTES * miss[s];

@@ -5,8 +5,9 @@
 //! 512th of the data's (with pages of 4 KiB), but they compete with the data for the last-level cache. Both are
 //! caches with least-recently-used replacement, and both go through Che's approximation, as data do in [`crate::cache`].
 //!
-//! Upper levels of the table are taken to be in the walker's own caches. Page tables lie in the fastest tier, where a
-//! kernel has them while that has room. Streams in sequence do without: the next page's translation is fetched ahead. Nor
+//! Upper levels of the table are taken to be in the walker's own caches. The lowest one lies where there was room when its
+//! pages were touched first, and stays there wherever they go: kernels do not move page tables (Radiant, ISMM'21, section 2).
+//! Its own room, a 512th of the data's, is left out. Streams in sequence do without: the next page's translation is fetched ahead. Nor
 //! do their lines drive out entries: last-level caches keep lines that come once for a short time only (on Intel's
 //! processors since Ivy Bridge). Without that a chase beside a stream would read most entries from memory, which the
 //! latencies of Soar/Alto's microbenchmark on small pages (OSDI'25, section 2.1) exclude.
@@ -15,9 +16,11 @@
 use tiertune_workload::AccessClass;
 
 use crate::cache::{hit_shares, miss_shares};
+use crate::latency::Traffic;
+use crate::memory::Memory;
 use crate::operation::{Operation, operation_time};
-use crate::scenario::Machine;
-use crate::workload::{Group, LINE_BYTES, Object, Phase, Popularity, Stream};
+use crate::scenario::{MOST_TIERS, Machine};
+use crate::workload::{Group, LINE_BYTES, Object, Phase, Popularity, Stream, Workload};
 
 /// Pages from this size on have entries that a core finds in its own caches.
 const HUGE_BYTES: u64 = 2 << 20;
@@ -31,29 +34,41 @@ const CLASSES_PER_OCTAVE: f64 = 8.0;
 pub struct Walk {
     /// Time for entries that come from the last-level cache.
     pub cached_ns: f64,
-    /// Entries that come from memory.
-    pub reads: f64,
+    /// Entries that come from memory, by tier.
+    pub reads: [f64; MOST_TIERS],
 }
 
 impl Walk {
-    /// The time that a read waits for its translation, where memory that holds page tables answers within `memory_ns`.
+    /// The time that a read waits for its translation at the given latency multipliers.
     #[must_use]
-    pub fn latency_ns(self, memory_ns: f64) -> f64 {
-        self.cached_ns + self.reads * memory_ns
+    pub fn latency_ns(&self, machine: &Machine, multipliers: &[f64]) -> f64 {
+        let tiers = machine.tiers.iter().zip(multipliers);
+        let waits = self.reads.iter().zip(tiers);
+        self.cached_ns
+            + waits
+                .map(|(reads, (tier, multiplier))| reads * tier.latency_ns * multiplier)
+                .sum::<f64>()
+    }
+
+    /// Entries that come from memory.
+    fn memory_reads(&self) -> f64 {
+        self.reads.iter().sum()
     }
 
     /// Entries that a read has come from outside the core's own caches, which its counters of demand reads count as well
     /// (Intel's event list: "as well as demand data page table entry cacheline reads").
     #[must_use]
-    pub fn off_core(self, machine: &Machine) -> f64 {
-        self.cached_ns / machine.llc_hit_ns + self.reads
+    pub fn off_core(&self, machine: &Machine) -> f64 {
+        self.cached_ns / machine.llc_hit_ns + self.memory_reads()
     }
 }
 
 /// What translating costs the reads of each stream of `phase`; nothing on a machine whose TLB is not known. From rates
-/// with all memory fast: only their proportions matter.
+/// with all memory fast: only their proportions matter. Page tables are where `memory` has them, in the fastest tier
+/// without.
 #[must_use]
-pub fn walks(phase: &Phase, objects: &[Object], machine: &Machine, page_bytes: u64) -> Vec<Walk> {
+pub fn walks(workload: &Workload, phase: &Phase, machine: &Machine, memory: Option<&Memory>) -> Vec<Walk> {
+    let (objects, page_bytes) = (&workload.objects, workload.page_bytes);
     let none = vec![Walk::default(); phase.streams.len()];
     let Some(entries) = machine.tlb_entries else {
         return none;
@@ -133,7 +148,14 @@ pub fn walks(phase: &Phase, objects: &[Object], machine: &Machine, page_bytes: u
                 let pages = f64::from(object.edges[piece + 1] - object.edges[piece]);
                 let walked = f64::from(*density) * pages * forgotten(per_op[piece], *tlb_stay);
                 let missed = forgotten(read[piece] * ENTRIES_PER_LINE, stay);
-                walks[s].reads += walked * missed;
+                match memory {
+                    Some(memory) => {
+                        for (reads, share) in walks[s].reads.iter_mut().zip(memory.tables(stream.object, piece)) {
+                            *reads += walked * missed * share;
+                        }
+                    }
+                    None => walks[s].reads[0] += walked * missed,
+                }
                 walks[s].cached_ns += walked * (1.0 - missed) * machine.llc_hit_ns;
             }
         }
@@ -141,14 +163,14 @@ pub fn walks(phase: &Phase, objects: &[Object], machine: &Machine, page_bytes: u
     walks
 }
 
-/// Lines of page tables that an operation of `group` reads from memory.
-#[must_use]
-pub fn reads_per_op(group: &Group, streams: &[Stream], walks: &[Walk]) -> f64 {
-    let reads = |s: usize| {
-        let walk = walks.get(s).copied().unwrap_or_default();
-        streams[s].reads_per_op * (1.0 - streams[s].prefetched_share) * walk.reads
-    };
-    group.streams.clone().map(reads).sum()
+/// Adds the lines of page tables that `ops` operations of `group` read to `traffic`, by tier, in units of lines.
+pub fn add_reads(traffic: &mut [Traffic], lines: f64, group: &Group, streams: &[Stream], walks: &[Walk]) {
+    for (s, walk) in group.streams.clone().filter_map(|s| Some((s, walks.get(s)?))) {
+        let waited = streams[s].reads_per_op * (1.0 - streams[s].prefetched_share);
+        for (traffic, reads) in traffic.iter_mut().zip(&walk.reads) {
+            traffic.read_gbps += lines * waited * reads;
+        }
+    }
 }
 
 /// Whether reads of `stream` wait for walks.
@@ -249,8 +271,9 @@ impl Classes {
 
 #[cfg(test)]
 mod tests {
+    use tiertune_policy::Placement;
+
     use super::*;
-    use crate::workload::Workload;
 
     const LATENCY_NS: f64 = 100.0;
 
@@ -264,14 +287,19 @@ mod tests {
         .expect("a machine")
     }
 
-    /// What a chase by `law` over `mib` costs on pages of `page_bytes`.
-    fn walk(law: &serde_json::Value, mib: u64, page_bytes: u64) -> Walk {
+    /// A chase by `law` over `mib` on pages of `page_bytes`.
+    fn chased(law: &serde_json::Value, mib: u64, page_bytes: u64) -> Workload {
         let model = serde_json::json!({"objects": [{"name": "o", "bytes": mib << 20}],
             "blocks": [{"phases": [{"name": "p", "groups": [{"name": "g", "threads": 2, "ops": 1.0, "cpu_ns_per_op": 1.0,
                 "streams": [{"object": "o", "law": law, "class": "chase", "reads_per_op": 1.0, "missed_llc": true}]}]}]}]});
         let model = serde_json::from_value(model).expect("a valid model");
-        let workload = Workload::compile(&model, page_bytes).expect("compiles");
-        walks(&workload.phases[0], &workload.objects, &machine(), page_bytes)[0]
+        Workload::compile(&model, page_bytes).expect("compiles")
+    }
+
+    /// What it costs.
+    fn walk(law: &serde_json::Value, mib: u64, page_bytes: u64) -> Walk {
+        let workload = chased(law, mib, page_bytes);
+        walks(&workload, &workload.phases[0], &machine(), None)[0]
     }
 
     fn uniform() -> serde_json::Value {
@@ -285,9 +313,15 @@ mod tests {
     fn entries_compete_with_data_for_the_cache() {
         let walk = walk(&uniform(), 4096, 4096);
         let walked = 1.0 - 1536.0 / f64::from(1 << 20);
-        assert!((walk.reads - 0.278_46).abs() < 5e-5, "{walk:?}");
-        assert!((walk.cached_ns - (walked - walk.reads) * 20.0).abs() < 1e-2, "{walk:?}");
-        assert!((walk.latency_ns(LATENCY_NS) - (14.4 + 27.85)).abs() < 0.2, "{walk:?}");
+        assert!((walk.reads[0] - 0.278_46).abs() < 5e-5, "{walk:?}");
+        assert!(
+            (walk.cached_ns - (walked - walk.reads[0]) * 20.0).abs() < 1e-2,
+            "{walk:?}"
+        );
+        assert!(
+            (walk.latency_ns(&machine(), &[1.0]) - (14.4 + 27.85)).abs() < 0.2,
+            "{walk:?}"
+        );
     }
 
     #[test]
@@ -302,11 +336,30 @@ mod tests {
         assert_eq!(walk(&serde_json::json!({"kind": "sweep"}), 4096, 4096), Walk::default());
     }
 
+    #[test]
+    fn entries_come_from_where_page_tables_are() {
+        let (workload, machine) = (chased(&uniform(), 4096, 4096), machine());
+        let mut memory = Memory::new(&workload, vec![workload.pages, workload.pages]);
+        memory.place(0, &workload.objects[0], Placement::SlowestFree);
+        let phase = &workload.phases[0];
+        let [fast, slow] = [None, Some(&memory)].map(|memory| walks(&workload, phase, &machine, memory)[0]);
+        assert_eq!((fast.reads[1], slow.reads[0]), (0.0, 0.0));
+        assert!(
+            (slow.reads[1] - fast.reads[0]).abs() < 1e-6 && slow.cached_ns == fast.cached_ns,
+            "{slow:?}"
+        );
+        let mut of_two = machine;
+        of_two.tiers.push(of_two.tiers[0].clone());
+        of_two.tiers[1].latency_ns = 3.0 * LATENCY_NS;
+        let longer = slow.latency_ns(&of_two, &[1.0, 2.0]) - fast.latency_ns(&of_two, &[1.0, 2.0]);
+        assert!((longer - 5.0 * LATENCY_NS * fast.reads[0]).abs() < 1e-3, "{longer}");
+    }
+
     /// A hot tenth of the pages, read nine times in ten, stays longer, and so do its entries.
     #[test]
     fn hot_pages_cost_less() {
         let hot = serde_json::json!({"kind": "pieces", "edges": [0.0, 0.1, 1.0], "weights": [9.0, 1.0]});
         let (hot, even) = (walk(&hot, 4096, 4096), walk(&uniform(), 4096, 4096));
-        assert!(hot.reads < 0.6 * even.reads, "{hot:?} {even:?}");
+        assert!(hot.reads[0] < 0.6 * even.reads[0], "{hot:?} {even:?}");
     }
 }

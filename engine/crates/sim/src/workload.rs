@@ -139,8 +139,10 @@ pub struct Group {
     pub ops: Option<f64>,
     /// Compute time per operation.
     pub cpu_ns_per_op: f64,
-    /// Locked instructions per operation.
+    /// Locked instructions per operation that wait for misses.
     pub locked_per_op: f64,
+    /// Locked instructions per operation with a lookup since the one before.
+    pub locked_lookups_per_op: f64,
     /// Its streams within [`Phase::streams`].
     pub streams: std::ops::Range<usize>,
 }
@@ -258,6 +260,7 @@ impl Workload {
                             ops: group.ops.map(|ops| ops / f64::from(part.of)),
                             cpu_ns_per_op: group.cpu_ns_per_op,
                             locked_per_op: group.locked_per_op,
+                            locked_lookups_per_op: group.locked_lookups_per_op.unwrap_or(group.locked_per_op),
                             streams: from..streams.len(),
                         });
                     }

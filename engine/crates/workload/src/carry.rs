@@ -168,9 +168,18 @@ pub struct ReplaySlice {
     pub ops: f64,
     /// Nanoseconds of computing per operation with all data in the private caches.
     pub cpu_ns_per_op: f64,
-    /// Locked instructions per operation, cache hits included.
+    /// Locked instructions per operation that wait for misses.
     #[serde(default)]
     pub locked_per_op: f64,
+    /// Locked instructions per operation with a lookup since the one before.
+    #[serde(default)]
+    pub locked_lookups_per_op: f64,
+    /// Objects freed when it begins, as positions in [`Replay::objects`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub free: Vec<usize>,
+    /// Objects allocated when it begins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allocate: Vec<usize>,
     /// Who touches what; streams without any access are left out.
     pub streams: Vec<ReplayStream>,
 }

@@ -31,4 +31,13 @@ impl AccessClass {
         AccessClass::Stream,
         AccessClass::Lookup,
     ];
+
+    /// Whether the core finds the next addresses without the data of earlier misses.
+    #[must_use]
+    pub fn independent(self) -> bool {
+        match self {
+            AccessClass::Random | AccessClass::Update | AccessClass::Gather => true,
+            AccessClass::Chase | AccessClass::Stream | AccessClass::Lookup => false,
+        }
+    }
 }

@@ -177,6 +177,8 @@ pub struct GraphTraits {
     /// Kinds of phases ("forward" is that of "forward 3") in which each edge gathers one entry of an array: so that
     /// vertices are accessed as often as they have edges.
     pub gathered: &'static [(&'static str, &'static str)],
+    /// Objects that are never there at the same time, as the run allocates one when it has freed the other.
+    pub in_turn: &'static [(&'static str, &'static str)],
     /// Whether the run goes by levels from a source, whose shares depend on the size of a uniform graph.
     pub levels: bool,
 }

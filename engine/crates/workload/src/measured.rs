@@ -131,6 +131,9 @@ impl Measured {
             ops: slice.ops as f64,
             cpu_ns_per_op: slice.cpu_ns_per_op,
             locked_per_op: 0.0,
+            locked_lookups_per_op: 0.0,
+            free: Vec::new(),
+            allocate: Vec::new(),
             streams: Vec::new(),
         };
         let mut slices: Vec<ReplaySlice> = self.metadata.slices.iter().map(slice).collect();

@@ -10,7 +10,7 @@ use crate::record::RecordRequest;
 pub const FORMAT_VERSION: u32 = 1;
 
 /// Version of what the recorder counts and how.
-pub const RECORDER_VERSION: u32 = 1;
+pub const RECORDER_VERSION: u32 = 2;
 
 /// Fingerprint of the sources of all kernels and of the recorder; part of every cache key, so that nobody has to think
 /// of raising a version for recordings of changed code to be made anew.
@@ -77,6 +77,12 @@ pub struct SliceInfo {
     /// Of these stores, those that the program makes, or tries, by locked instructions.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub locked: u64,
+    /// Of these, those that wait for memory: since the one before, a miss has begun whose address needed no other.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub locked_behind_miss: u64,
+    /// Of these, those since whose predecessor an element was looked up.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub locked_behind_lookup: u64,
     /// Whether accesses other than streams are equally distributed throughout the phase.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stationary: bool,
@@ -100,6 +106,8 @@ impl SliceInfo {
 pub struct AllocationEvent {
     /// Name of the object.
     pub object: String,
+    /// Its position in [`Metadata::objects`].
+    pub number: u16,
     /// Its size in bytes.
     pub bytes: u64,
     /// The slice in which it happened.

@@ -21,11 +21,13 @@ const MOST_BYTES: u64 = 8 << 30;
 /// Sizes before and after carrying, known before anything is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Footprint of the recorded run in bytes (for graphs: its expected value).
+    /// All objects of the recorded run in bytes (for graphs: the expected value).
     pub recorded_bytes: u64,
-    /// Footprint of the replayed run in bytes.
+    /// All objects of the replayed run in bytes.
     pub carried_bytes: u64,
-    /// Last-level cache to record with: the machine's, scaled by recorded over carried footprint.
+    /// The most of them that is there at a time.
+    pub footprint_bytes: u64,
+    /// Last-level cache to record with: the machine's, scaled by recorded over carried bytes.
     pub llc_bytes: u64,
 }
 
@@ -39,11 +41,21 @@ pub fn plan(request: &RecordRequest, spec: &CarrySpec, machine_llc_bytes: u64) -
     let bytes = |values: &Values| (kernel.objects)(values).iter().map(|object| object.bytes).sum::<u64>();
     let recorded_bytes = bytes(request.values());
     let sizes: Vec<(&str, u64)> = spec.sizes().filter(|(name, _)| kernel.carries(name)).collect();
-    let carried_bytes = bytes(&(kernel.resize)(request.values(), &sizes));
+    let carried = (kernel.objects)(&(kernel.resize)(request.values(), &sizes));
+    let carried_bytes = carried.iter().map(|object| object.bytes).sum::<u64>();
+    let named = |name: &str| {
+        carried
+            .iter()
+            .find(|object| object.name == name)
+            .map_or(0, |object| object.bytes)
+    };
+    let in_turn = kernel.graph.map_or(&[][..], |traits| traits.in_turn);
+    let apart: u64 = in_turn.iter().map(|(one, other)| named(one).min(named(other))).sum();
     let scaled = machine_llc_bytes as f64 * recorded_bytes as f64 / carried_bytes as f64;
     Ok(Plan {
         recorded_bytes,
         carried_bytes,
+        footprint_bytes: carried_bytes - apart,
         llc_bytes: (scaled.round() as u64).max(LEAST_LLC_BYTES),
     })
 }

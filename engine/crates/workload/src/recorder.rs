@@ -26,6 +26,16 @@ struct PassedOver {
     writebacks: u64,
 }
 
+/// Locked instructions of a slice, and what has happened since the last one.
+#[derive(Debug, Default)]
+struct Locked {
+    all: u64,
+    behind_miss: u64,
+    behind_lookup: u64,
+    missed: bool,
+    looked_up: bool,
+}
+
 /// A line and whether it was stored to.
 #[derive(Debug, Clone, Copy)]
 struct LastLine {
@@ -45,6 +55,7 @@ struct Object {
     line_reads: Vec<u32>,
     /// When the object was first touched, as a running number.
     touched: Option<u32>,
+    freed: bool,
 }
 
 /// A [`Memory`] that records.
@@ -70,7 +81,7 @@ pub struct Recorder {
     phase_slices: u64,
     accesses: u64,
     /// Locked instructions of the slice that were looked at.
-    locked: u64,
+    locked: Locked,
     touched_objects: u32,
     slices: Vec<SliceInfo>,
     events: Vec<AllocationEvent>,
@@ -115,7 +126,7 @@ impl Recorder {
             passed_over: PassedOver::default(),
             phase_slices: 0,
             accesses: 0,
-            locked: 0,
+            locked: Locked::default(),
             touched_objects: 0,
             slices: Vec::new(),
             events: Vec::new(),
@@ -208,6 +219,7 @@ impl Recorder {
         if self.phase.is_some() {
             self.events.push(AllocationEvent {
                 object: self.objects[number].spec.name.to_owned(),
+                number: number as u16,
                 bytes: self.objects[number].spec.bytes,
                 slice: self.slices.len() as u32,
                 ops: self.ops,
@@ -254,6 +266,7 @@ impl Recorder {
                 }
             }
         }
+        let all = |count: u64| (count as f64 * stands_for).round() as u64;
         self.slices.push(SliceInfo {
             phase: phase.name.clone(),
             unit: phase.unit,
@@ -263,7 +276,9 @@ impl Recorder {
                 false => phase.cpu_ns,
             },
             accesses: self.accesses,
-            locked: (self.locked as f64 * stands_for).round() as u64,
+            locked: all(self.locked.all),
+            locked_behind_miss: all(self.locked.behind_miss),
+            locked_behind_lookup: all(self.locked.behind_lookup),
             stationary: phase.stationary,
             by_access: phase.by_access,
         });
@@ -272,7 +287,7 @@ impl Recorder {
         self.skipping = false;
         self.phase_slices += 1;
         self.accesses = 0;
-        self.locked = 0;
+        self.locked = Locked::default();
     }
 
     #[inline(always)]
@@ -292,6 +307,8 @@ impl Recorder {
             self.touched_objects += 1;
         }
         let outcome = self.cache.fill(line, store, class);
+        self.locked.missed |= outcome.fetched && !store && class.independent();
+        self.locked.looked_up |= class == AccessClass::Lookup;
         if outcome.fetched && class != AccessClass::Stream && !object.line_reads.is_empty() {
             object.line_reads[(line - object.first_line) as usize] += 1;
         }
@@ -312,6 +329,13 @@ impl Memory for Recorder {
     const ADDRESSES_ONLY: bool = true;
 
     fn allocate(&mut self, spec: &ObjectSpec) -> ObjectId {
+        // As a kernel does, what comes again goes where it was.
+        let same = |object: &Object| object.freed && object.spec.name == spec.name && object.spec.bytes == spec.bytes;
+        if let Some(number) = self.objects.iter().position(same) {
+            self.objects[number].freed = false;
+            self.event(number, false);
+            return ObjectId(number as u16);
+        }
         let number = self.objects.len();
         let pages = spec.bytes.div_ceil(PAGE_BYTES) as usize;
         let first_line = self.pages as u32 * LINES_PER_PAGE;
@@ -335,12 +359,14 @@ impl Memory for Recorder {
             }; 2],
             line_reads: vec![0; counted],
             touched: None,
+            freed: false,
         });
         self.event(number, false);
         ObjectId(number as u16)
     }
 
     fn free(&mut self, object: ObjectId) {
+        self.objects[object.0 as usize].freed = true;
         self.event(object.0 as usize, true);
     }
 
@@ -377,7 +403,12 @@ impl Memory for Recorder {
 
     #[inline(always)]
     fn locked(&mut self) {
-        self.locked += u64::from(!self.skipping);
+        if !self.skipping {
+            let locked = &mut self.locked;
+            locked.all += 1;
+            locked.behind_miss += u64::from(std::mem::take(&mut locked.missed));
+            locked.behind_lookup += u64::from(std::mem::take(&mut locked.looked_up));
+        }
     }
 
     fn phase(&mut self, phase: Phase) {
@@ -417,4 +448,58 @@ fn variation(counts: &[u32]) -> Option<f64> {
         .sum::<f64>()
         / n;
     Some(variance / (mean * mean))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Unit;
+
+    /// Eight lines of cache, one slice.
+    fn recorder() -> (Recorder, ObjectId) {
+        let mut recorder = Recorder::new(512, u64::MAX);
+        let object = recorder.allocate(&ObjectSpec::new("o", 1 << 20, 8));
+        recorder.phase(Phase::new("p", Unit::Operations, 1.0));
+        (recorder, object)
+    }
+
+    #[test]
+    fn locked_instructions_wait_for_what_missed_since_the_last_one() {
+        let (mut recorder, object) = recorder();
+        recorder.load(object, 0, AccessClass::Gather);
+        recorder.load(object, 8192, AccessClass::Gather);
+        recorder.locked();
+        // The line is there.
+        recorder.load(object, 8192, AccessClass::Gather);
+        recorder.locked();
+        // Fetched ahead.
+        recorder.load(object, 16_384, AccessClass::Stream);
+        recorder.locked();
+        recorder.load(object, 65_536, AccessClass::Lookup);
+        recorder.locked();
+        recorder.locked();
+        recorder.ops(1);
+        let slice = &recorder.finish().slices[0];
+        assert_eq!(
+            (slice.locked, slice.locked_behind_miss, slice.locked_behind_lookup),
+            (5, 1, 1)
+        );
+    }
+
+    #[test]
+    fn what_is_allocated_again_is_the_same_object() {
+        let (mut recorder, _) = recorder();
+        let spec = ObjectSpec::new("t", 4096, 8);
+        let first = recorder.allocate(&spec);
+        let beside = recorder.allocate(&spec);
+        recorder.free(first);
+        assert_eq!(recorder.allocate(&spec), first);
+        recorder.free(beside);
+        let larger = ObjectSpec::new("t", 8192, 8);
+        assert!(![first, beside].contains(&recorder.allocate(&larger)));
+        let events = recorder.finish().events;
+        let found: Vec<_> = events.iter().map(|event| (event.number, event.freed)).collect();
+        let expected = [(1, false), (2, false), (1, true), (1, false), (2, true), (3, false)];
+        assert_eq!(found, expected);
+    }
 }

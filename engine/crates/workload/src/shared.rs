@@ -70,6 +70,11 @@ impl<T: Word> SharedArray<T> {
         }
     }
 
+    /// Gives the memory back.
+    pub fn free<M: Memory>(self, memory: &mut M) {
+        memory.free(self.id);
+    }
+
     /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {

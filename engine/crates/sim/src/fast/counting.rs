@@ -1,6 +1,6 @@
 //! Performance counters in the fast mode: what occupancy, stall and offcore counters would read.
 
-use crate::operation::{Operation, independent, misses_in_flight, unloaded_ns};
+use crate::operation::{Operation, misses_in_flight, unloaded_ns};
 use crate::workload::Phase;
 
 use super::{Fast, Progress};
@@ -52,7 +52,7 @@ impl Fast<'_> {
             let demand = reads * progress.miss[s] * (1.0 - stream.prefetched_share);
             let in_flight = needed.in_flight(machine, stream, computing_ns);
             let walk_ns = operation.walk_ns(s, machine, multipliers);
-            if !independent(stream.class) {
+            if !stream.class.independent() {
                 dependent_ns += demand * walk_ns / in_flight;
             }
             let walk = progress.walks.get(s).copied().unwrap_or_default();
@@ -69,7 +69,7 @@ impl Fast<'_> {
                 occupancy_ns += demand * share * latency_ns;
                 let wait_ns = demand * share * latency_ns / in_flight;
                 waited_ns[tier] += wait_ns;
-                if !independent(stream.class) {
+                if !stream.class.independent() {
                     dependent_ns += wait_ns;
                 }
             }

@@ -125,12 +125,12 @@ fn at_rest(workload: &Workload) -> f64 {
             let independent = reads_of(&[AccessClass::Random, AccessClass::Gather, AccessClass::Update]);
             let window = window_ns(&machine) / group.cpu_ns_per_op;
             // No locked instruction is no bound: a number over 0 is infinite.
-            let between_locked = |number: f64| (number / group.locked_per_op).max(1.0);
-            let in_window = (1.0 + independent * window).min(between_locked(independent));
+            let between_locked = |number: f64, locked: f64| (number / locked).max(1.0);
+            let in_window = (1.0 + independent * window).min(between_locked(independent, group.locked_per_op));
             // An element is looked up by two reads.
             let elements = reads_of(&[AccessClass::Lookup]) / 2.0;
             let looked_up = (elements * window)
-                .min(between_locked(elements))
+                .min(between_locked(elements, group.locked_lookups_per_op))
                 .clamp(1.0, machine.fill_buffers);
             for stream in &phase.streams[group.streams.clone()] {
                 let demand = ops * (1.0 - stream.prefetched_share);

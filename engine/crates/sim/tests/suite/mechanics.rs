@@ -12,7 +12,7 @@ use tiertune_policy::{
     Placement, Policy,
 };
 use tiertune_sim::scenario::{Mode, Request};
-use tiertune_sim::{RunResult, Workload};
+use tiertune_sim::{RunResult, Workload, WorkloadModel};
 
 const MODES: [Mode; 2] = [Mode::Fast, Mode::Reference];
 const PAGES: u32 = 4096;
@@ -455,6 +455,8 @@ fn objects_come_and_go_with_phases() {
     ]}]});
     let workload = compile(model.clone(), PAGE_4K);
     assert_eq!((workload.pages, workload.peak_pages), (3072, 2048));
+    let described: WorkloadModel = serde_json::from_value(model.clone()).expect("a valid model");
+    assert_eq!(described.peak_bytes(), 2048 * PAGE_4K);
     for (mode, cached) in MODES.into_iter().flat_map(|mode| [(mode, false), (mode, true)]) {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let mut request = request("notier", Config::new(), PAGE_4K, 1536 * PAGE_4K, 1);

@@ -1,5 +1,7 @@
 //! Carrying the profile of a graph kernel to a larger graph.
 
+use std::ops::Range;
+
 use super::bins::cut;
 use super::growth::{Growth, factor_of, luck};
 use super::longer::Longer;
@@ -11,7 +13,7 @@ use super::{CarryError, CarrySpec, Replay, ReplayObject, ReplaySlice, ReplayStre
 use crate::class::AccessClass;
 use crate::law::{expected_degree_cv2, expected_edges};
 use crate::memory::{Layout, Unit};
-use crate::profile::{GraphInfo, Metadata, ObjectInfo, Profile};
+use crate::profile::{AllocationEvent, GraphInfo, Metadata, ObjectInfo, Profile};
 
 /// Scales whose address ranges make sense: 2^36 vertices with degree 16 are 4 TB of neighbours.
 const MOST_SCALE: u32 = 36;
@@ -42,7 +44,17 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             degree_cv2: expected_degree_cv2(kind, scale, degree),
         }
     };
-    let streams = streams(&profile.columns, &profile.metadata.objects);
+    let mut streams = streams(&profile.columns, &profile.metadata.objects);
+    let lives = lives(metadata, &streams);
+    // Lines of a freed object that are dirty still are written back when it is freed.
+    for stream in &mut streams {
+        let own = || lives.iter().filter(|(number, _)| *number == stream.object);
+        if !own().any(|(_, life)| life.contains(&stream.slice)) {
+            let ends = own().map(|(_, life)| life.end).filter(|end| *end <= stream.slice);
+            stream.slice = ends.max().map_or(stream.slice, |end| end - 1);
+        }
+    }
+    let streams = streams;
     let mut growths: Vec<Growth> = (0..metadata.objects.len())
         .map(|number| Growth::new(profile, number, graph, &target, scale, spec.page_bytes))
         .collect();
@@ -86,10 +98,17 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             phase: slice.phase.clone(),
             ops: slice.work() * factor(slice.unit),
             cpu_ns_per_op: slice.cpu_ns_per_op * longer.computing(slice),
-            locked_per_op: slice.locked as f64 / slice.work(),
+            locked_per_op: slice.locked_behind_miss as f64 / slice.work(),
+            locked_lookups_per_op: slice.locked_behind_lookup as f64 / slice.work(),
+            free: Vec::new(),
+            allocate: Vec::new(),
             streams: Vec::new(),
         })
         .collect();
+    for (number, life) in &lives {
+        slices[life.start].allocate.push(place[*number]);
+        slices[life.end].free.push(place[*number]);
+    }
     for stream in &streams {
         let object = &metadata.objects[stream.object];
         let grown = longer.accesses(&metadata.slices[stream.slice], stream.class);
@@ -152,6 +171,27 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         repeat: spec.runs,
         notes,
     })
+}
+
+/// When objects exist that are there for parts of the run only: from which slice on, and from which on not. Objects that
+/// stay to the end are taken to be there from the start.
+fn lives(metadata: &Metadata, streams: &[Stream]) -> Vec<(usize, Range<usize>)> {
+    let of = |number: usize| {
+        let mut events: Vec<&AllocationEvent> = metadata.events.iter().collect();
+        events.retain(|event| usize::from(event.number) == number);
+        let begins: Vec<usize> = events.iter().step_by(2).map(|event| event.slice as usize).collect();
+        let lives = events.chunks(2).enumerate().map(|(nth, pair)| {
+            let [_, freed] = pair else { return None };
+            let until = begins.get(nth + 1).copied().unwrap_or(usize::MAX);
+            let touches = |s: &&Stream| s.object == number && s.reads + s.stores + s.hits > 0;
+            let slices = streams.iter().filter(touches).map(|s| s.slice);
+            let touched = slices.filter(|slice| (begins[nth]..until).contains(slice)).max();
+            let end = touched.map_or(0, |slice| slice + 1).max(freed.slice as usize);
+            (freed.freed && end < metadata.slices.len()).then_some((number, begins[nth]..end))
+        });
+        lives.collect::<Option<Vec<_>>>().unwrap_or_default()
+    };
+    (0..metadata.objects.len()).flat_map(of).collect()
 }
 
 /// With what the accesses of a stream grow.

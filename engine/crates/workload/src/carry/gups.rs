@@ -63,6 +63,9 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
                 ops: ops as f64 * factor,
                 cpu_ns_per_op: profile.metadata.slices[inside[0]].cpu_ns_per_op,
                 locked_per_op: 0.0,
+                locked_lookups_per_op: 0.0,
+                free: Vec::new(),
+                allocate: Vec::new(),
                 streams: vec![ReplayStream {
                     object: 0,
                     class: first.class,

@@ -68,7 +68,10 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
             phase: slice.phase.clone(),
             ops: slice.work() * growth,
             cpu_ns_per_op: slice.cpu_ns_per_op,
-            locked_per_op: slice.locked as f64 / slice.work(),
+            locked_per_op: slice.locked_behind_miss as f64 / slice.work(),
+            locked_lookups_per_op: slice.locked_behind_lookup as f64 / slice.work(),
+            free: Vec::new(),
+            allocate: Vec::new(),
             streams: Vec::new(),
         });
     }

@@ -93,6 +93,7 @@ impl GraphProgram for Bc {
     const TRAITS: &'static GraphTraits = &GraphTraits {
         objects: &OBJECTS,
         gathered: &[("forward", "depths")],
+        in_turn: &[("depths", "deltas")],
         levels: true,
     };
 
@@ -170,11 +171,15 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
     let path_counts = SharedArray::new(memory, &spec(PATH_COUNTS), vec![0f64; vertices]);
     let successors = SharedArray::new(memory, &spec(SUCCESSORS), vec![0u64; edges.div_ceil(64)]);
     let queue = SharedArray::new(memory, &spec(QUEUE), vec![0u32; vertices]);
-    let depths = SharedArray::new(memory, &spec(DEPTHS), vec![-1i32; vertices]);
-    let deltas = SharedArray::new(memory, &spec(DELTAS), vec![0f32; vertices]);
+    // As in GAPBS, depths and deltas are allocated anew for each source, and are never there at the same time.
+    let mut deltas_before: Option<SharedArray<f32>> = None;
 
     for (turn, source) in sources.iter().enumerate() {
         memory.phase(Phase::new("clear", Unit::Vertices, CLEAR_NS).whole());
+        if let Some(deltas) = deltas_before.take() {
+            deltas.free(memory);
+        }
+        let depths = SharedArray::new(memory, &spec(DEPTHS), vec![-1i32; vertices]);
         if turn == 0 {
             scores.fill(memory, 0.0);
         }
@@ -225,6 +230,8 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
         }
 
         memory.phase(Phase::new("clear", Unit::Vertices, CLEAR_NS).whole());
+        depths.free(memory);
+        let deltas = SharedArray::new(memory, &spec(DELTAS), vec![0f32; vertices]);
         deltas.fill(memory, 0.0);
         memory.ops(vertices as u64);
         // The last entry of `levels` closes an empty level. As in GAPBS, the deepest vertices are walked too.
@@ -254,9 +261,13 @@ pub fn run<M: Memory>(memory: &mut M, graph: Graph, sources: &[u32]) -> Vec<f32>
                 }
             });
         }
+        deltas_before = Some(deltas);
     }
 
     memory.phase(Phase::new("normalise", Unit::Vertices, NORMALISE_NS).whole());
+    if let Some(deltas) = deltas_before {
+        deltas.free(memory);
+    }
     // Scores are not negative, so their bits are in their order.
     let largest = AtomicU32::new(0);
     memory.for_chunks(0..vertices, SWEEP_CHUNK, |memory, part| {

@@ -96,6 +96,7 @@ impl GraphProgram for Bfs {
     const TRAITS: &'static GraphTraits = &GraphTraits {
         objects: &OBJECTS,
         gathered: &[],
+        in_turn: &[],
         levels: true,
     };
 

@@ -76,6 +76,7 @@ impl GraphProgram for Cc {
     const TRAITS: &'static GraphTraits = &GraphTraits {
         objects: &OBJECTS,
         gathered: &[],
+        in_turn: &[],
         levels: false,
     };
 

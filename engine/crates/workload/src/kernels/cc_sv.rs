@@ -57,6 +57,7 @@ impl GraphProgram for CcSv {
     const TRAITS: &'static GraphTraits = &GraphTraits {
         objects: &OBJECTS,
         gathered: &[("hook", "components")],
+        in_turn: &[],
         levels: false,
     };
 

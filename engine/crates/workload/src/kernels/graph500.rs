@@ -103,6 +103,7 @@ impl GraphProgram for Graph500 {
     const TRAITS: &'static GraphTraits = &GraphTraits {
         objects: &OBJECTS,
         gathered: &[("search", "tree")],
+        in_turn: &[],
         levels: true,
     };
 

@@ -72,6 +72,7 @@ impl GraphProgram for Pr {
     const TRAITS: &'static GraphTraits = &GraphTraits {
         objects: &OBJECTS,
         gathered: &[("iteration", "contributions")],
+        in_turn: &[],
         levels: false,
     };
 

@@ -110,6 +110,7 @@ impl GraphProgram for Sssp {
     const TRAITS: &'static GraphTraits = &GraphTraits {
         objects: &OBJECTS,
         gathered: &[],
+        in_turn: &[],
         levels: false,
     };
 

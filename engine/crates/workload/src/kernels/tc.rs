@@ -80,6 +80,7 @@ impl GraphProgram for Tc {
     const TRAITS: &'static GraphTraits = &GraphTraits {
         objects: &OBJECTS,
         gathered: &[("relabel", "new_ids")],
+        in_turn: &[],
         levels: false,
     };
 

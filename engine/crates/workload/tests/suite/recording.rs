@@ -5,7 +5,7 @@ use serde_json::json;
 use tiertune_workload::graph::GraphKind;
 use tiertune_workload::kernels::{bc, graph_bytes};
 use tiertune_workload::law::expected_degree_cv2;
-use tiertune_workload::profile::PAGE_BYTES;
+use tiertune_workload::profile::{PAGE_BYTES, SliceInfo};
 use tiertune_workload::{AccessClass, CarrySpec, Columns, Profile, RecordRequest, record};
 
 fn request(value: serde_json::Value) -> RecordRequest {
@@ -142,10 +142,55 @@ fn slices_follow_levels_and_count_every_edge_twice() {
         "deltas",
     ];
     assert_eq!(names, expected);
+    // Depths and deltas are allocated anew for each source, and never there together.
+    let slice_of = |nth: usize| {
+        let clears = slices.iter().enumerate().filter(|(_, slice)| slice.phase == "clear");
+        clears.map(|(number, _)| number as u32).nth(nth)
+    };
+    let events = profile.metadata.events.iter();
+    let events: Vec<_> = events.map(|e| (e.object.as_str(), e.freed, e.slice)).collect();
+    let [first, second, third, fourth] = [0, 1, 2, 3].map(|nth| slice_of(nth).expect("a clear before every pass"));
+    let end = slices.len() as u32 - 1;
+    let expected = [
+        ("depths", false, first),
+        ("depths", true, second),
+        ("deltas", false, second),
+        ("deltas", true, third),
+        ("depths", false, third),
+        ("depths", true, fourth),
+        ("deltas", false, fourth),
+        ("deltas", true, end),
+    ];
+    assert_eq!(events, expected);
+    let carried = profile
+        .carry(&serde_json::from_value(json!({"page_bytes": 4096})).unwrap())
+        .unwrap();
+    let named = |numbers: &[usize]| -> Vec<&str> {
+        numbers
+            .iter()
+            .map(|number| carried.objects[*number].name.as_str())
+            .collect()
+    };
+    let carried_events = carried.slices.iter().zip(0..).flat_map(|(slice, number)| {
+        let freed = named(&slice.free).into_iter().map(move |name| (name, true, number));
+        freed.chain(
+            named(&slice.allocate)
+                .into_iter()
+                .map(move |name| (name, false, number)),
+        )
+    });
+    assert_eq!(carried_events.collect::<Vec<_>>(), expected_order(&expected));
+}
+
+/// Within a slice what goes comes first.
+fn expected_order<'a>(events: &[(&'a str, bool, u32)]) -> Vec<(&'a str, bool, u32)> {
+    let mut events = events.to_vec();
+    events.sort_by_key(|(_, freed, slice)| (*slice, !freed));
+    events
 }
 
 /// One thread loses no race, so each new vertex is one locked instruction, and each edge to the next level is two: its bit
-/// and its paths.
+/// and its paths. Paths miss nearly always in so small a cache, and so do depths before bits.
 #[test]
 fn locked_instructions_are_those_of_the_original_program() {
     let value = json!({"kernel": "bc", "graph": "uniform", "scale": 11, "degree": 8, "sources": 1, "llc_bytes": 4096});
@@ -170,6 +215,15 @@ fn locked_instructions_are_those_of_the_original_program() {
     assert!(paths > 2 * reached && reached > 1000);
     assert_eq!(locked("forward"), 2 * paths + reached);
     assert_eq!(locked("backward") + locked("clear"), 0);
+    let behind = |count: fn(&SliceInfo) -> u64| -> u64 { metadata.slices.iter().map(count).sum() };
+    let (behind_miss, behind_lookup) = (behind(|s| s.locked_behind_miss), behind(|s| s.locked_behind_lookup));
+    // A new vertex' bit comes right after its depth, whose line is there.
+    assert!(
+        behind_miss <= 2 * paths && behind_miss as f64 > 1.7 * paths as f64,
+        "{behind_miss} of {paths}"
+    );
+    // At most one a list.
+    assert!(behind_lookup > 0 && behind_lookup <= 2048, "{behind_lookup}");
 }
 
 #[test]
