@@ -60,10 +60,7 @@ fn execute(run: &Run) -> ExitCode {
         report.begin(run);
         return ExitCode::SUCCESS;
     }
-    let bytes = (run.kernel.objects)(&run.values)
-        .iter()
-        .map(|object| object.bytes)
-        .sum();
+    let bytes = run.kernel.footprint_bytes(&run.values);
     if let Err(sentence) = memory::check(bytes) {
         eprintln!("tierload: {sentence}");
         return UNFIT_HOST.into();

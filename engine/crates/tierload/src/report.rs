@@ -32,10 +32,7 @@ impl Report {
 
     /// What is run.
     pub fn begin(&self, run: &Run) {
-        let bytes: u64 = (run.kernel.objects)(&run.values)
-            .iter()
-            .map(|object| object.bytes)
-            .sum();
+        let bytes = run.kernel.footprint_bytes(&run.values);
         let parameters: serde_json::Map<String, Json> = run
             .values
             .iter()

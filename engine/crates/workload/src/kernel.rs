@@ -225,6 +225,16 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// The most bytes of its objects that are there at a time.
+    #[must_use]
+    pub fn footprint_bytes(&self, values: &Values) -> u64 {
+        let objects = (self.objects)(values);
+        let named = |name: &str| objects.iter().find(|object| object.name == name).map_or(0, |o| o.bytes);
+        let in_turn = self.graph.map_or(&[][..], |traits| traits.in_turn);
+        let apart: u64 = in_turn.iter().map(|(one, other)| named(one).min(named(other))).sum();
+        objects.iter().map(|object| object.bytes).sum::<u64>() - apart
+    }
+
     /// The registry's entry for a program.
     #[must_use]
     pub const fn of<P: Program>() -> Self {

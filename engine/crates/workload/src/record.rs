@@ -41,21 +41,13 @@ pub fn plan(request: &RecordRequest, spec: &CarrySpec, machine_llc_bytes: u64) -
     let bytes = |values: &Values| (kernel.objects)(values).iter().map(|object| object.bytes).sum::<u64>();
     let recorded_bytes = bytes(request.values());
     let sizes: Vec<(&str, u64)> = spec.sizes().filter(|(name, _)| kernel.carries(name)).collect();
-    let carried = (kernel.objects)(&(kernel.resize)(request.values(), &sizes));
-    let carried_bytes = carried.iter().map(|object| object.bytes).sum::<u64>();
-    let named = |name: &str| {
-        carried
-            .iter()
-            .find(|object| object.name == name)
-            .map_or(0, |object| object.bytes)
-    };
-    let in_turn = kernel.graph.map_or(&[][..], |traits| traits.in_turn);
-    let apart: u64 = in_turn.iter().map(|(one, other)| named(one).min(named(other))).sum();
+    let carried = (kernel.resize)(request.values(), &sizes);
+    let carried_bytes = bytes(&carried);
     let scaled = machine_llc_bytes as f64 * recorded_bytes as f64 / carried_bytes as f64;
     Ok(Plan {
         recorded_bytes,
         carried_bytes,
-        footprint_bytes: carried_bytes - apart,
+        footprint_bytes: kernel.footprint_bytes(&carried),
         llc_bytes: (scaled.round() as u64).max(LEAST_LLC_BYTES),
     })
 }
