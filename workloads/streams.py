@@ -115,7 +115,9 @@ class Group(Strict):
         description="compute time per operation, caches warm"
     )
     locked_per_op: PerOp = Field(
-        default=0, description="locked instructions per operation, which loads behind them wait for"
+        default=0,
+        description="locked instructions per operation, which loads behind them wait for; those before which "
+        "nothing missed since the last one do not count",
     )
     streams: list[Stream] = Field(min_length=1, description="memory accesses")
 

@@ -30,7 +30,7 @@
 //!
 //! - with pages of 2 MiB every page is a huge page about whose parts nothing is known, so none is split; all about
 //!   splitting is inert there. With pages of 4 KiB an aligned run of 512 that is placed in one tier is a huge page, other
-//!   pages are base pages, and a fast tier smaller than eight huge pages has base pages only;
+//!   pages are base pages, and a fast tier smaller than eight huge pages, or a kernel without `thp`, has base pages only;
 //! - parts of a new huge page start at zero (originally with the huge page's first count, below a hundredth of a sample);
 //! - a split run becomes a huge page again when khugepaged finds all of it in one tier, at rest, and fast memory has
 //!   room for a huge page above its watermark; parts are not gathered from two tiers for it, which would undo what the

@@ -319,14 +319,19 @@ mod tests {
     use super::*;
     use crate::WorkloadModel;
 
-    /// Page tables are where pages were touched first, whatever moves; those of bound pages where there is room.
-    #[test]
-    fn page_tables_stay_where_they_were_allocated() {
-        let model = serde_json::json!({"objects": [{"name": "t", "bytes": 8 << 21}], "blocks": [{"phases": [{"name": "p",
+    /// One object of so many pages of 2 MiB.
+    fn workload(pages: u64) -> Workload {
+        let model = serde_json::json!({"objects": [{"name": "t", "bytes": pages << 21}], "blocks": [{"phases": [{"name": "p",
             "groups": [{"name": "g", "threads": 1, "ops": 1.0, "cpu_ns_per_op": 1.0, "streams": [
                 {"object": "t", "law": {"kind": "uniform"}, "class": "chase", "reads_per_op": 1.0}]}]}]}]});
         let model: WorkloadModel = serde_json::from_value(model).expect("a valid workload");
-        let workload = Workload::compile(&model, 2 << 20).expect("it compiles");
+        Workload::compile(&model, 2 << 20).expect("it compiles")
+    }
+
+    /// Page tables are where pages were touched first, whatever moves; those of bound pages where there is room.
+    #[test]
+    fn page_tables_stay_where_they_were_allocated() {
+        let workload = workload(8);
         let object = &workload.objects[0];
         let tables = |capacity: [u32; 2], placement: Placement| {
             let mut memory = Memory::new(&workload, capacity.to_vec());
@@ -347,11 +352,7 @@ mod tests {
 
     #[test]
     fn a_reserve_in_fast_memory_is_used_only_when_nothing_else_is_left() {
-        let model = serde_json::json!({"objects": [{"name": "t", "bytes": 10 << 21}], "blocks": [{"phases": [{"name": "p",
-            "groups": [{"name": "g", "threads": 1, "ops": 1.0, "cpu_ns_per_op": 1.0, "streams": [
-                {"object": "t", "law": {"kind": "uniform"}, "class": "chase", "reads_per_op": 1.0}]}]}]}]});
-        let model: WorkloadModel = serde_json::from_value(model).expect("a valid workload");
-        let workload = Workload::compile(&model, 2 << 20).expect("it compiles");
+        let workload = workload(10);
         for (capacity, used) in [([6, 10], [4, 6]), ([6, 5], [5, 5]), ([1, 10], [0, 10])] {
             let mut memory = Memory::new(&workload, capacity.to_vec());
             memory.place(0, &workload.objects[0], Placement::FastestAbove { free_pages: 2 });

@@ -163,7 +163,8 @@ pub fn walks(workload: &Workload, phase: &Phase, machine: &Machine, memory: Opti
     walks
 }
 
-/// Adds the lines of page tables that `ops` operations of `group` read to `traffic`, by tier, in units of lines.
+/// Adds the lines of page tables that operations of `group` read to `traffic`, by tier; `lines` is what one line for each
+/// operation comes to.
 pub fn add_reads(traffic: &mut [Traffic], lines: f64, group: &Group, streams: &[Stream], walks: &[Walk]) {
     for (s, walk) in group.streams.clone().filter_map(|s| Some((s, walks.get(s)?))) {
         let waited = streams[s].reads_per_op * (1.0 - streams[s].prefetched_share);
