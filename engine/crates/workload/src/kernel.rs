@@ -181,6 +181,8 @@ pub struct GraphTraits {
     pub in_turn: &'static [(&'static str, &'static str)],
     /// Whether the run goes by levels from a source, whose shares depend on the size of a uniform graph.
     pub levels: bool,
+    /// The kind of phases in which each edge that leads one level further stores once into an array, and that array.
+    pub successors: Option<(&'static str, &'static str)>,
 }
 
 /// A kernel as the registry holds it: what [`Program`] declares, without the type.

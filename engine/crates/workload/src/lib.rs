@@ -23,6 +23,7 @@ pub mod record;
 pub mod recorder;
 pub mod request;
 pub mod shared;
+pub mod successors;
 
 pub use carry::{CarryError, CarrySpec, Replay, ReplayObject, ReplaySlice, ReplayStream};
 pub use class::AccessClass;

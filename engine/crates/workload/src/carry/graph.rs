@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::bins::cut;
 use super::growth::{Growth, factor_of, luck};
 use super::longer::Longer;
-use super::notes::{object_note, size_notes};
+use super::notes::{object_note, size_notes, sources_note};
 use super::reshape::reshape;
 use super::rows::{Stream, streams};
 use super::traffic::corrections;
@@ -158,6 +158,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         })
         .collect();
     let mut notes = size_notes(profile, recorded_scale, scale, graph, &target, carried_bytes);
+    notes.extend(sources_note(profile, &streams, graph, scale));
     notes.extend(longer.note());
     notes.extend(corrections.iter().map(|correction| correction.note(metadata)));
     notes.extend(

@@ -2,11 +2,12 @@
 
 use super::bins::variation;
 use super::growth::{Growth, factor_of};
-use super::rows::page_count;
+use super::rows::{Stream, page_count};
 use crate::graph::GraphKind;
 use crate::memory::Layout;
 use crate::profile::{GraphInfo, ObjectInfo, PAGE_BYTES, Profile};
 use crate::record::RecordRequest;
+use crate::successors::expected_successors;
 
 fn gigabytes(bytes: u64) -> String {
     if bytes >= 1_000_000_000 {
@@ -88,6 +89,35 @@ pub fn size_notes(
             .to_owned(),
     );
     notes
+}
+
+/// How typical the recorded sources are, for a kernel whose time goes by the edges that lead one level further.
+pub fn sources_note(profile: &Profile, streams: &[Stream], graph: &GraphInfo, scale: u32) -> Option<String> {
+    /// Sources differ by up to three times; this much is told without advice.
+    const TYPICAL: f64 = 0.1;
+    let metadata = &profile.metadata;
+    let (phases, array) = metadata.request.definition().graph?.successors?;
+    let (kind, _, degree) = metadata.request.graph_input()?;
+    let sources = metadata.request.values().int("sources");
+    let followed: u64 = streams
+        .iter()
+        .filter(|stream| metadata.objects[stream.object].name == array)
+        .filter(|stream| metadata.slices[stream.slice].phase.split(' ').next() == Some(phases))
+        .map(|stream| stream.stores)
+        .sum();
+    let recorded = followed as f64 / sources as f64 / graph.edges as f64;
+    let expected = expected_successors(kind, scale, degree);
+    let mut note = format!(
+        "Of the edges {:.1} % lead one level further from the recorded source{}; the mean over all sources is {:.1} % at the \
+         replayed scale (a law of the generator).",
+        100.0 * recorded,
+        if sources == 1 { "" } else { "s" },
+        100.0 * expected,
+    );
+    if (recorded / expected - 1.0).abs() > TYPICAL {
+        note += " What is done for such edges is off by as much; another seed or more sources can be more typical.";
+    }
+    Some(note)
 }
 
 /// How much of a run was looked at, where that was not everything.

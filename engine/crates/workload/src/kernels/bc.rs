@@ -95,6 +95,7 @@ impl GraphProgram for Bc {
         gathered: &[("forward", "depths")],
         in_turn: &[("depths", "deltas")],
         levels: true,
+        successors: Some(("forward", "path_counts")),
     };
 
     type Output = Vec<f32>;

@@ -98,6 +98,7 @@ impl GraphProgram for Bfs {
         gathered: &[],
         in_turn: &[],
         levels: true,
+        successors: None,
     };
 
     type Output = Tree;

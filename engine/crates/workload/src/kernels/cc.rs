@@ -78,6 +78,7 @@ impl GraphProgram for Cc {
         gathered: &[],
         in_turn: &[],
         levels: false,
+        successors: None,
     };
 
     type Output = Vec<u32>;

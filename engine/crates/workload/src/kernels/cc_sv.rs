@@ -59,6 +59,7 @@ impl GraphProgram for CcSv {
         gathered: &[("hook", "components")],
         in_turn: &[],
         levels: false,
+        successors: None,
     };
 
     type Output = Vec<u32>;

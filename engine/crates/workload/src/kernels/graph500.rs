@@ -105,6 +105,7 @@ impl GraphProgram for Graph500 {
         gathered: &[("search", "tree")],
         in_turn: &[],
         levels: true,
+        successors: None,
     };
 
     type Output = Searches;

@@ -74,6 +74,7 @@ impl GraphProgram for Pr {
         gathered: &[("iteration", "contributions")],
         in_turn: &[],
         levels: false,
+        successors: None,
     };
 
     type Output = Vec<f32>;

@@ -112,6 +112,7 @@ impl GraphProgram for Sssp {
         gathered: &[],
         in_turn: &[],
         levels: false,
+        successors: None,
     };
 
     type Output = Distances;

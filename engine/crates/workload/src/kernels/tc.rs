@@ -82,6 +82,7 @@ impl GraphProgram for Tc {
         gathered: &[("relabel", "new_ids")],
         in_turn: &[],
         levels: false,
+        successors: None,
     };
 
     type Output = u64;

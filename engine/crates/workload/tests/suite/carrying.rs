@@ -638,3 +638,41 @@ fn bad_carry_requests_are_answered_with_a_sentence() {
     }
     assert!(serde_json::from_value::<CarrySpec>(json!({"page_bytes": 4096, "scael": 3})).is_err());
 }
+
+/// Sources of a Kronecker graph differ by up to three times in how many edges lead one level further.
+#[test]
+fn notes_say_how_typical_the_recorded_sources_are() {
+    let carried = |graph: &str, seed: u64, sources: u32| {
+        let kernel =
+            json!({"kernel": "bc", "graph": graph, "scale": 12, "seed": seed, "sources": sources, "llc_bytes": 4096});
+        let replay = record(&request(kernel)).unwrap();
+        let notes = replay
+            .carry(&spec(json!({"scale": 22, "page_bytes": 4096})))
+            .unwrap()
+            .notes;
+        let note = notes
+            .into_iter()
+            .find(|note| note.contains("one level further"))
+            .unwrap();
+        let figures: Vec<f64> = note
+            .split(' ')
+            .zip(note.split(' ').skip(1))
+            .filter(|(_, unit)| *unit == "%")
+            .map(|(figure, _)| figure.parse().unwrap())
+            .collect();
+        (figures[0] / figures[1], note.contains("more typical"))
+    };
+    // Uniform graphs of 2^12 and 2^22 vertices fill their levels alike, and their sources are alike.
+    let (ratio, warned) = carried("uniform", 1, 8);
+    assert!((0.85..1.15).contains(&ratio), "{ratio}");
+    assert_eq!(warned, !(0.9..1.1).contains(&ratio));
+    let ratios: Vec<(f64, bool)> = (1..9).map(|seed| carried("kron", seed, 1)).collect();
+    assert!(
+        ratios
+            .iter()
+            .all(|(ratio, warned)| *warned != (0.9..1.1).contains(ratio)),
+        "{ratios:?}"
+    );
+    let spread = |pick: fn(f64, f64) -> f64| ratios.iter().map(|(ratio, _)| *ratio).reduce(pick).unwrap();
+    assert!(spread(f64::max) > 1.5 * spread(f64::min), "{ratios:?}");
+}
