@@ -11,6 +11,7 @@ from tests.cli.small import tiertune
 from tiertune.tuner.campaign import Campaign, Cell, load_campaign
 from tiertune.tuner.claims.definition import campaigns_of, load_claims
 from tiertune.tuner.sweep.matrix import rows_of
+from tiertune.workloads.profile import profile_for
 
 # Those whose runs take a second or two.
 QUICK = {
@@ -50,6 +51,28 @@ def _place(campaign: Campaign, cell: Cell) -> tuple[str, str, str, str, int]:
     at, workload = cell.scenario, campaign.workload(cell.scenario.workload)
     machine = campaign.machine(at.machine).name
     return cell.system, workload.name, machine, at.ratio, at.threads or workload.threads
+
+
+def test_betweenness_centrality_has_typical_sources(tmp_path: Path) -> None:
+    """Sources differ by half in their times, and which ones the papers drew is not known."""
+    public = load_claims("public")
+    sweeps = [
+        sweep for claim in public.claims if (sweep := public.sweep_of(claim)) and not campaigns_of(sweep)
+    ]
+    said: dict[str, str] = {}
+    for row in (row for sweep in sweeps for row in rows_of(sweep, tmp_path)):
+        # What stands for a larger graph has the levels of that one.
+        if row.run is None or row.at.override in ("quarter", "sixteenth"):
+            continue
+        workload, machine = row.run.setting.workload, row.run.setting.machine
+        record = workload.sim.record
+        key = f"{record} {workload.sim.carry}"
+        if record is None or record.kernel != "bc" or key in said:
+            continue
+        loaded = profile_for(workload, machine, None, tmp_path, lambda _: None)
+        (said[key],) = (note for note in loaded.describe()["notes"] if "one level further" in note)
+    assert len(said) >= 4
+    assert not [key for key, note in said.items() if "more typical" in note], said
 
 
 @pytest.mark.parametrize(("claim_id", "verdict"), QUICK.items())
