@@ -79,7 +79,7 @@ impl Classes {
 /// Share of the stored edges that lead one level further, in the mean over sources that have an edge.
 ///
 /// Whom an R-MAT vertex meets is averaged over where its zero bits are, which is too much on small graphs: beside built ones
-/// the share is 14 % too high with 2^12 vertices, 8 % with 2^14, 5 % with 2^16 and right with 2^18.
+/// the share is 14 % too high with 2^12 vertices, 8 % with 2^14, 5 % with 2^16 and right with 2^18, within the 2 % that so many sources leave to chance.
 #[must_use]
 pub fn expected_successors(kind: GraphKind, scale: u32, degree: u32) -> f64 {
     let classes = Classes::new(kind, scale, degree);

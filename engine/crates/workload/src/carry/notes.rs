@@ -3,6 +3,7 @@
 use super::bins::variation;
 use super::growth::{Growth, factor_of};
 use super::rows::{Stream, page_count};
+use super::traffic::of_kind;
 use crate::graph::GraphKind;
 use crate::memory::Layout;
 use crate::profile::{GraphInfo, ObjectInfo, PAGE_BYTES, Profile};
@@ -102,7 +103,7 @@ pub fn sources_note(profile: &Profile, streams: &[Stream], graph: &GraphInfo, sc
     let followed: u64 = streams
         .iter()
         .filter(|stream| metadata.objects[stream.object].name == array)
-        .filter(|stream| metadata.slices[stream.slice].phase.split(' ').next() == Some(phases))
+        .filter(|stream| of_kind(&metadata.slices[stream.slice].phase, phases))
         .map(|stream| stream.stores)
         .sum();
     let recorded = followed as f64 / sources as f64 / graph.edges as f64;

@@ -53,7 +53,8 @@ fn gathers(metadata: &Metadata, stream: &Stream, phases: &str) -> bool {
     stream.class == AccessClass::Gather && of_kind(&metadata.slices[stream.slice].phase, phases)
 }
 
-fn of_kind(phase: &str, phases: &str) -> bool {
+/// Whether a phase is of a kind: "forward 3" of "forward".
+pub(super) fn of_kind(phase: &str, phases: &str) -> bool {
     phase.split(' ').next() == Some(phases)
 }
 

@@ -645,8 +645,8 @@ fn notes_say_how_typical_the_recorded_sources_are() {
     let carried = |graph: &str, seed: u64, sources: u32| {
         let kernel =
             json!({"kernel": "bc", "graph": graph, "scale": 12, "seed": seed, "sources": sources, "llc_bytes": 4096});
-        let replay = record(&request(kernel)).unwrap();
-        let notes = replay
+        let profile = record(&request(kernel)).unwrap();
+        let notes = profile
             .carry(&spec(json!({"scale": 22, "page_bytes": 4096})))
             .unwrap()
             .notes;
