@@ -102,14 +102,12 @@ impl Lru {
         *flags = (*flags & !(3 << NOTE_SHIFT)) | ((note & 3) << NOTE_SHIFT);
     }
 
-    /// An access that the kernel notices: the first makes a page referenced, the second active; an
-    /// active page becomes referenced again.
-    pub fn mark_accessed(&mut self, page: Page) {
-        if self.has(page, ACTIVE) || !self.has(page, REFERENCED) {
-            self.set(page, REFERENCED, true);
-        } else {
-            self.activate(page);
-        }
+    /// An access that the kernel notices: the first makes a page referenced; whether it is to become active, as by the
+    /// second, which is for the caller. An active page becomes referenced again.
+    pub fn refer(&mut self, page: Page) -> bool {
+        let again = !self.has(page, ACTIVE) && self.has(page, REFERENCED);
+        self.set(page, REFERENCED, !again);
+        again
     }
 
     /// Moves a page to the end of the active list.
@@ -310,19 +308,25 @@ mod tests {
         lru
     }
 
+    fn access(lru: &mut Lru, page: Page) {
+        if lru.refer(page) {
+            lru.activate(page);
+        }
+    }
+
     #[test]
     fn two_marks_make_a_page_active_and_a_third_referenced() {
         let mut lru = lists(1, 2);
-        lru.mark_accessed(2);
+        access(&mut lru, 2);
         assert_eq!((lru.is_active(2), lru.slow_pages()), (false, [2, 0]));
-        lru.mark_accessed(2);
+        access(&mut lru, 2);
         assert_eq!((lru.is_active(2), lru.slow_pages()), (true, [1, 1]));
-        lru.mark_accessed(2);
+        access(&mut lru, 2);
         lru.put(2, 0);
         assert_eq!((lru.slow_pages(), lru.fast_pages()), ([1, 0], [1, 1]));
         lru.deactivate(2);
         // It was referenced while it was active, and still is.
-        lru.mark_accessed(2);
+        access(&mut lru, 2);
         assert!(lru.is_active(2));
     }
 
@@ -371,7 +375,7 @@ mod tests {
         let mut lru = lists(8, 4);
         lru.activate(3);
         lru.isolate(4);
-        lru.mark_accessed(9);
+        access(&mut lru, 9);
         lru.freed(2..6);
         lru.freed(9..10);
         assert_eq!((lru.fast_pages(), lru.slow_pages()), ([4, 0], [3, 0]));

@@ -17,7 +17,11 @@
 //!
 //! - the last pages of a burst of faults wait on the list until others fault, however hot they are;
 //! - the fault itself sets the accessed bit and nothing clears it (`lookback_clears_accessed` false, as published): a
-//!   page rises three faults *of any pages* after its own, whether or not it is ever touched again;
+//!   page rises a few faults *of any pages* after its own, whether or not it is ever touched again;
+//! - a page that is to become active waits in a batch of the CPU that looked (`activation_batch`), and every second look puts it
+//!   into one more, so that eight faults of eight CPUs are looked back on in the mean, where two marks would take three. A page in a
+//!   batch cannot be moved: most are still in another CPU's when the first one makes them active, are copied until their passes
+//!   are used up, and have to fault again, unless faults come so fast that batches fill meanwhile;
 //! - an accessed page is never dropped, however far back it is;
 //! - slots of the queue come free only when the whole batch is done, and a page that finds none is
 //!   forgotten until it faults again: most pages of a burst longer than the queue are;
@@ -25,8 +29,9 @@
 //!
 //! What had to be decided: 4 KiB pages only, as the original asserts; with three tiers 0 is fast, a shadow stays in
 //! whichever slow tier the page came from; shadows are reclaimed oldest first (the original goes by frame address); all
-//! pages are mapped by one process, so all promotions are transactions; kswapd has a lane of the migration threads, which
-//! the workers use as well while it sleeps.
+//! pages are mapped by one process, so all promotions are transactions; every thread has a CPU of its own, and nothing but full
+//! batches empties them; copies of pages that batches hold take the worker's time, no bandwidth and no interrupts; kswapd has a lane
+//! of the migration threads, which the workers use as well while it sleeps.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -34,17 +39,20 @@ use std::collections::VecDeque;
 use crate::kernel_migration;
 use crate::knob::{self, Config, Knob, KnobError, Value};
 use crate::lru::PAGE_SCAN_NS;
-use crate::page_bits::PageBits;
 use crate::registry::{PAGE_4K, System};
-use crate::tpp::{Tpp, TppConfig};
+use crate::tpp::{ACTIVATED_AT_ONCE, Tpp, TppConfig};
 use crate::watermarks::{WATERMARK_SCALE_FACTOR, Watermarks};
 use crate::{
     Context, CopyMode, Extent, Fault, FaultKind, Gauge, How, Migrated, MigrationMechanics, Nanos, Needs, Outcome, Page,
     Placement, Policy, Takeover, Tier, Topology,
 };
 
+mod activation;
+mod promotions;
 mod shadows;
 
+use activation::ActivationBatches;
+use promotions::Promotions;
 use shadows::Shadows;
 
 crate::knobs! {
@@ -73,6 +81,9 @@ crate::knobs! {
             when "shadowing" = true, source "Nomad patch (mm/vmscan.c), half; range ours";
         /// Whether the slow frames of promoted pages are kept
         shadowing: bool = true, bool, unit "", special [], fixed, rebuild, source "Nomad (OSDI 2024)";
+        /// Entries of each CPU's batch of pages to be activated, which hold their pages in place; 1 activates them one by one
+        activation_batch: u32 = ACTIVATED_AT_ONCE, int(1, 31), unit "entries", special [], fixed, rebuild,
+            source "Linux mm/swap.c, PAGEVEC_SIZE: 15, from 6.10 on 31";
         /// Whether looking back clears accessed bits, so that a page has to be touched again before it rises
         lookback_clears_accessed: bool = false, bool, unit "", special [], fixed, rebuild,
             source "Nomad module, which leaves it for later";
@@ -118,6 +129,8 @@ struct Entry {
 struct Counts {
     aborted: u64,
     queue_full: u64,
+    held: u64,
+    given_up: u64,
     too_far_back: u64,
     shadow_hits: u64,
     shadow_writes: u64,
@@ -131,15 +144,8 @@ struct Nomad {
     shadows: Shadows,
     /// The newest in front.
     looked_back_on: VecDeque<Entry>,
-    /// Pages that are waiting or being promoted.
-    queued: PageBits,
-    waiting: VecDeque<Page>,
-    /// Slots of the queue that the batch being promoted holds until its end.
-    batch_slots: u32,
-    /// Of those, pages still on their way.
-    batch_left: u32,
-    /// When the worker is to start.
-    work_at: Option<Nanos>,
+    promotions: Promotions,
+    batches: ActivationBatches,
     /// Watermarks of the slow tiers, from tier 1 on.
     slow_marks: Vec<Watermarks>,
     failed_demotions: u64,
@@ -159,11 +165,13 @@ impl Nomad {
             tpp: Tpp::new(tpp, topology),
             shadows: Shadows::new(topology.pages, tiers),
             looked_back_on: VecDeque::new(),
-            queued: PageBits::new(topology.pages),
-            waiting: VecDeque::new(),
-            batch_slots: 0,
-            batch_left: 0,
-            work_at: None,
+            promotions: Promotions::new(
+                topology.pages,
+                config.promote_queue_len,
+                Nanos::from(config.work_delay_ms) * 1_000_000,
+                config.max_retry_passes,
+            ),
+            batches: ActivationBatches::new(config.activation_batch),
             failed_demotions: 0,
             counts: Counts::default(),
             config,
@@ -175,7 +183,7 @@ impl Nomad {
         if fault.tier == 0 {
             return 0; // marked for an outer policy only
         }
-        let looked_at = self.look_back(cx);
+        let looked_at = self.look_back(fault, cx);
         self.looked_back_on.push_front(Entry {
             page: fault.page,
             accessed: true,
@@ -184,7 +192,7 @@ impl Nomad {
     }
 
     /// Judges the pages that faulted earlier; how many.
-    fn look_back(&mut self, cx: &mut Context<'_>) -> u32 {
+    fn look_back(&mut self, fault: &Fault, cx: &mut Context<'_>) -> u32 {
         let (mut entries, mut position) = (std::mem::take(&mut self.looked_back_on), 0);
         entries.retain_mut(|entry| {
             position += 1;
@@ -203,9 +211,11 @@ impl Nomad {
             }
             let active = self.tpp.is_active(entry.page);
             if active {
-                self.enqueue(entry.page);
-            } else {
-                self.tpp.mark_accessed(entry.page);
+                self.counts.queue_full += u64::from(!self.promotions.enter(entry.page, fault.at));
+            } else if self.tpp.refer(entry.page) {
+                for page in self.batches.enter(fault.thread, entry.page) {
+                    self.tpp.balancing.lru.activate(page);
+                }
             }
             !active
         });
@@ -213,45 +223,28 @@ impl Nomad {
         position
     }
 
-    fn enqueue(&mut self, page: Page) {
-        if self.queued.has(page) {
-            return;
+    /// What the worker does until `at`.
+    fn work(&mut self, at: Nanos, cx: &mut Context<'_>) {
+        while let Some(pass) = self.promotions.pass(at, cx.now, &self.batches) {
+            for page in pass.movable {
+                self.promote(page, cx);
+            }
+            self.counts.held += u64::from(pass.held);
+            self.counts.given_up += u64::from(pass.given_up);
+            cx.spend(pass.wasted_ns);
         }
-        if self.waiting.len() as u32 + self.batch_slots >= self.config.promote_queue_len {
-            self.counts.queue_full += 1;
-            return;
-        }
-        self.queued.set(page, true);
-        self.waiting.push_back(page);
     }
 
-    /// The worker takes all that waits, unless it is busy or its time has not come.
-    fn work(&mut self, cx: &mut Context<'_>) {
-        if self.waiting.is_empty() {
-            self.work_at = None;
-        }
-        if self.batch_left > 0 || self.waiting.is_empty() {
-            return;
-        }
-        let start = *self
-            .work_at
-            .get_or_insert(cx.now + Nanos::from(self.config.work_delay_ms) * 1_000_000);
-        if start > cx.now {
-            return;
-        }
-        self.work_at = None;
-        let (min, demote) = (self.tpp.balancing.marks.min, self.tpp.demote_mark);
-        for page in std::mem::take(&mut self.waiting) {
-            let from = cx.pages.tier_of(page);
-            if from == 0 || !self.tpp.balancing.has_room_above(min, cx) {
-                self.queued.set(page, false);
-                if from != 0 {
-                    self.tpp.balancing.refused();
-                }
-                continue;
+    fn promote(&mut self, page: Page, cx: &mut Context<'_>) {
+        let balancing = &mut self.tpp.balancing;
+        let from = cx.pages.tier_of(page);
+        if from == 0 || !balancing.has_room_above(balancing.marks.min, cx) {
+            self.promotions.leaves(page);
+            if from != 0 {
+                balancing.refused();
             }
-            self.tpp.balancing.promotes();
-            self.batch_slots += 1;
+        } else {
+            balancing.promotes();
             if self.config.shadowing {
                 self.shadows.expect(page, from);
                 cx.migrate_keeping(page, 0);
@@ -259,16 +252,8 @@ impl Nomad {
                 cx.migrate(page, 0);
             }
         }
-        self.batch_left = self.batch_slots;
-        if !self.tpp.balancing.has_room_above(demote, cx) {
-            self.tpp.balancing.wake_kswapd(cx);
-        }
-    }
-
-    fn leaves_batch(&mut self, pages: u32) {
-        self.batch_left -= pages;
-        if self.batch_left == 0 {
-            self.batch_slots = 0;
+        if !balancing.has_room_above(self.tpp.demote_mark, cx) {
+            balancing.wake_kswapd(cx);
         }
     }
 
@@ -276,11 +261,10 @@ impl Nomad {
         let (page, how, outcome) = (migrated.request.page, migrated.request.how, migrated.outcome);
         let copy_ns = kernel_migration::alone_cpu_ns(PAGE_4K);
         if migrated.request.to == 0 {
-            if !self.queued.has(page) {
+            if !self.promotions.has(page) {
                 return; // it was freed meanwhile, or is an outer policy's
             }
-            self.queued.set(page, false);
-            self.leaves_batch(1);
+            self.promotions.leaves(page);
             if outcome == Outcome::Done {
                 cx.spend(copy_ns);
                 self.shadows.arrived(page);
@@ -334,11 +318,10 @@ impl Nomad {
 
     /// What every call ends with.
     fn rest(&mut self, cx: &mut Context<'_>) {
-        self.work(cx);
+        self.work(cx.now, cx);
         self.reclaim_low_tiers(cx);
         let next = self.tpp.balancing.next_at(cx);
-        let work_at = self.work_at.filter(|_| self.batch_left == 0);
-        cx.wake_at(work_at.map_or(next, |at| at.min(next)));
+        cx.wake_at(self.promotions.next_at().map_or(next, |at| at.min(next)));
     }
 }
 
@@ -384,14 +367,8 @@ impl Policy for Nomad {
     fn on_free(&mut self, extent: &Extent, cx: &mut Context<'_>) {
         let pages = extent.start..extent.start + extent.pages;
         self.looked_back_on.retain(|entry| !pages.contains(&entry.page));
-        let waited = self.waiting.len();
-        self.waiting.retain(|page| !pages.contains(page));
-        let waited = (waited - self.waiting.len()) as u32;
-        let under_way = self.queued.count(pages.clone()) - waited;
-        if under_way > 0 {
-            self.leaves_batch(under_way);
-        }
-        self.queued.set_all(pages.clone(), false);
+        self.promotions.forget(&pages);
+        self.batches.forget(&pages);
         for page in pages {
             self.shadows.forget(page);
         }
@@ -403,7 +380,10 @@ impl Policy for Nomad {
         let mut looked_at = 0;
         for fault in faults {
             match fault.kind {
-                FaultKind::Hint => looked_at += self.on_hint_fault(fault, cx),
+                FaultKind::Hint => {
+                    self.work(fault.at, cx);
+                    looked_at += self.on_hint_fault(fault, cx);
+                }
                 FaultKind::Write => {
                     self.shadows.forget(fault.page);
                     self.counts.shadow_writes += 1;
@@ -467,11 +447,25 @@ impl Policy for Nomad {
                 "faults too far back and not accessed",
                 counts.too_far_back as f64,
             ),
-            gauge("queue_pages", "pages waiting for the worker", self.waiting.len() as f64),
+            gauge(
+                "queue_pages",
+                "pages waiting for the worker",
+                self.promotions.waiting() as f64,
+            ),
             gauge(
                 "queue_full",
                 "pages to be promoted that found the queue full",
                 counts.queue_full as f64,
+            ),
+            gauge(
+                "held_copies",
+                "copies for nothing of pages that a CPU's batch of pages to be activated held",
+                counts.held as f64,
+            ),
+            gauge(
+                "held_promotions",
+                "promotions given up since such batches held the page in every pass",
+                counts.given_up as f64,
             ),
             gauge(
                 "aborted_promotions",

@@ -83,7 +83,7 @@ const DEMOTED: u8 = 1;
 const SEEN: u8 = 2;
 
 /// Entries of a CPU's batch of pages to be activated (`PAGEVEC_SIZE`).
-const ACTIVATED_AT_ONCE: u32 = 15;
+pub(crate) const ACTIVATED_AT_ONCE: u32 = 15;
 /// Faults for an entry: one makes the page referenced, the next enters it and takes that back.
 const FAULTS_PER_ENTRY: u32 = 2;
 
@@ -135,14 +135,17 @@ impl Tpp {
         !self.config.promote_active_only || self.config.faults_to_promote == 1 || self.balancing.lru.is_active(page)
     }
 
-    /// A fault as an access that the lists notice.
-    pub(crate) fn mark_accessed(&mut self, page: Page) {
+    /// A fault as an access that the lists notice; whether the page is to become active.
+    pub(crate) fn refer(&mut self, page: Page) -> bool {
         let lru = &mut self.balancing.lru;
         let note = lru.note(page);
         match self.config.faults_to_promote {
-            4 if note & SEEN == 0 => lru.set_note(page, note | SEEN),
-            3 | 4 => lru.mark_accessed(page),
-            _ => lru.activate(page),
+            4 if note & SEEN == 0 => {
+                lru.set_note(page, note | SEEN);
+                false
+            }
+            3 | 4 => lru.refer(page),
+            _ => true,
         }
     }
 
@@ -164,7 +167,9 @@ impl Tpp {
         }
         if !self.is_active(fault.page) {
             if self.config.maps_inactive {
-                self.mark_accessed(fault.page);
+                if self.refer(fault.page) {
+                    self.balancing.lru.activate(fault.page);
+                }
                 return;
             }
             self.faults_until_active(fault, cx);

@@ -45,21 +45,25 @@ fn configs() -> impl Strategy<Value = Config> {
         1..20i64,
         0.0..1.0f64,
         any::<bool>(),
+        1..20i64,
     )
-        .prop_map(|(faults, distance, queue, passes, delay, batch, share, clears)| {
-            Config::from([
-                ("scan_delay_ms".into(), Value::Int(0)),
-                ("scan_period_min_ms".into(), Value::Int(20)),
-                ("faults_to_promote".into(), Value::Int(faults)),
-                ("pf_lookback_dist".into(), Value::Int(distance)),
-                ("promote_queue_len".into(), Value::Int(queue)),
-                ("max_retry_passes".into(), Value::Int(passes)),
-                ("work_delay_ms".into(), Value::Int(delay)),
-                ("shadow_reclaim_batch".into(), Value::Int(batch)),
-                ("shadow_reclaim_frac".into(), Value::Float(share)),
-                ("lookback_clears_accessed".into(), Value::Bool(clears)),
-            ])
-        })
+        .prop_map(
+            |(faults, distance, queue, passes, delay, batch, share, clears, activated)| {
+                Config::from([
+                    ("scan_delay_ms".into(), Value::Int(0)),
+                    ("scan_period_min_ms".into(), Value::Int(20)),
+                    ("faults_to_promote".into(), Value::Int(faults)),
+                    ("pf_lookback_dist".into(), Value::Int(distance)),
+                    ("promote_queue_len".into(), Value::Int(queue)),
+                    ("max_retry_passes".into(), Value::Int(passes)),
+                    ("work_delay_ms".into(), Value::Int(delay)),
+                    ("shadow_reclaim_batch".into(), Value::Int(batch)),
+                    ("shadow_reclaim_frac".into(), Value::Float(share)),
+                    ("lookback_clears_accessed".into(), Value::Bool(clears)),
+                    ("activation_batch".into(), Value::Int(activated)),
+                ])
+            },
+        )
 }
 
 fn gauge(driver: &Driver, name: &str) -> f64 {
