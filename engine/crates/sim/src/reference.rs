@@ -56,12 +56,24 @@ struct Thread {
     owed: Vec<[f64; 4]>,
     /// Lines read by sweeps, by stream of the group.
     swept_lines: Vec<u64>,
+    /// The pages that it goes through, by stream of the group; none before the first.
+    visits: Vec<Option<Visit>>,
     /// Pages read last by the streams of the group.
     read_pages: Vec<Vec<u32>>,
     /// Position among the threads of the group.
     index: u32,
     /// Position among all threads.
     number: u32,
+}
+
+/// A page that a thread goes through in order.
+#[derive(Debug, Clone, Copy)]
+struct Visit {
+    page: u32,
+    /// Line of the page that comes next.
+    line: u64,
+    /// Lines that are left.
+    left: f64,
 }
 
 struct Reference<'w> {
@@ -317,6 +329,7 @@ impl<'w> Reference<'w> {
                     until_record: self.phases[number].clone(),
                     owed,
                     swept_lines: vec![0; model.streams.len()],
+                    visits: vec![None; model.streams.len()],
                     read_pages: vec![Vec::new(); model.streams.len()],
                     index,
                     number: number as u32,
@@ -587,9 +600,10 @@ impl<'w> Reference<'w> {
                 self.lines[usize::from(self.driver.memory.tier_of(page))][1] += 1.0;
             }
             for _ in 0..hits {
-                let (page, _) = match stream.popularity {
-                    Popularity::Sweep => self.swept_line(stream, thread, i, group.threads),
-                    Popularity::Stationary { .. } => self.next_line(stream, thread, i, group.threads),
+                let page = match (&stream.popularity, thread.visits[i]) {
+                    (Popularity::Sweep, _) => self.swept_line(stream, thread, i, group.threads).0,
+                    (_, Some(visit)) if stream.reads_per_op > 0.0 => visit.page,
+                    _ => self.next_line(stream, thread, i, group.threads).0,
                 };
                 thread.read_pages[i].push(page);
                 lost_ns += self.touch(thread.number, page, false, thread.clock_ns + lost_ns);
@@ -604,6 +618,12 @@ impl<'w> Reference<'w> {
                     Popularity::Sweep => self.swept_line(stream, thread, i, group.threads).0,
                     Popularity::Stationary { .. } if read > 0 => {
                         thread.read_pages[i][((nth * read / stores + read - 1) % read) as usize]
+                    }
+                    Popularity::Stationary { .. } if stream.reads_per_op + stream.writebacks_per_op > 0.0 => {
+                        match thread.visits[i] {
+                            Some(visit) => visit.page,
+                            None => self.next_line(stream, thread, i, group.threads).0,
+                        }
                     }
                     Popularity::Stationary { .. } => self.next_line(stream, thread, i, group.threads).0,
                 };
@@ -720,13 +740,29 @@ impl<'w> Reference<'w> {
         let lines_per_page = self.driver.workload.page_bytes / LINE_BYTES as u64;
         match &stream.popularity {
             Popularity::Stationary { alias, .. } => {
+                if let Some(visit) = thread.visits[i].as_mut().filter(|visit| visit.left >= 1.0) {
+                    visit.left -= 1.0;
+                    visit.line = (visit.line + 1) % lines_per_page;
+                    return (visit.page, u64::from(visit.page) * lines_per_page + visit.line);
+                }
                 let piece = alias.draw((thread.rng.next_u64() >> 32) as u32);
                 let (from, to) = (object.edges[piece], object.edges[piece + 1]);
                 let page = object.page_at(from + thread.rng.below(u64::from(to - from)) as u32);
-                (
-                    page,
-                    u64::from(page) * lines_per_page + thread.rng.below(lines_per_page),
-                )
+                let line = thread.rng.below(lines_per_page);
+                if stream.in_order() {
+                    let lines = stream.lines_per_visit();
+                    // Phases are cut anywhere: the first page of one has been gone through in part.
+                    let left = match thread.visits[i] {
+                        Some(visit) => visit.left + lines,
+                        None => lines * thread.rng.next_f64(),
+                    };
+                    thread.visits[i] = Some(Visit {
+                        page,
+                        line,
+                        left: left - 1.0,
+                    });
+                }
+                (page, u64::from(page) * lines_per_page + line)
             }
             Popularity::Sweep => {
                 let line = self.swept_line(stream, thread, i, threads);

@@ -128,6 +128,26 @@ pub struct Stream {
     pub writes_per_op: f64,
 }
 
+impl Stream {
+    /// Whether a thread that comes to a page goes through it before it comes to the next one.
+    #[must_use]
+    pub fn in_order(&self) -> bool {
+        self.class == AccessClass::Stream && matches!(self.popularity, Popularity::Stationary { .. })
+    }
+
+    /// Lines that such a thread takes from a page; write-backs where it does not read, stores where it does neither.
+    #[must_use]
+    pub fn lines_per_visit(&self) -> f64 {
+        let lines = [self.reads_per_op, self.writebacks_per_op, self.stores_per_op];
+        let lines = lines.into_iter().find(|lines| *lines > 0.0).unwrap_or(0.0);
+        if self.visits_per_op > 0.0 {
+            (lines / self.visits_per_op).max(1.0)
+        } else {
+            1.0
+        }
+    }
+}
+
 /// Threads with the same operation.
 #[derive(Debug, Clone)]
 pub struct Group {

@@ -38,8 +38,10 @@ pub(super) struct FastCopies<'a, 'w> {
 
 /// Touches of a page under copy.
 struct Touched {
-    /// By every thread, per operation, at random times.
+    /// By every thread, per operation, at random times: accesses, and of streams in order arrivals at the page.
     per_op: f64,
+    /// How probably a thread is just going through it.
+    within: f64,
     /// When the sweep that comes by next is there, in time of its thread from the copy's start.
     swept_in_ns: f64,
     /// That thread, as the group counts them.
@@ -51,6 +53,7 @@ impl FastCopies<'_, '_> {
         let group = &self.phase.groups[g];
         let mut touched = Touched {
             per_op: 0.0,
+            within: 0.0,
             swept_in_ns: f64::INFINITY,
             sweeper: 0,
         };
@@ -65,6 +68,17 @@ impl FastCopies<'_, '_> {
                     Waiting::All => stream.reads_per_op * self.progress.miss[s] + stream.stores_per_op,
                 };
                 match (&stream.popularity, &self.progress.sweeps[s]) {
+                    (Popularity::Stationary { density, .. }, _) if stream.in_order() => {
+                        let visits_per_op = match waiting {
+                            Waiting::Writers => stream.writes_per_op,
+                            Waiting::All => stream.visits_per_op * self.progress.miss[s],
+                        };
+                        touched.per_op += visits_per_op * f64::from(density[piece]);
+                        // A thread is always on some page of the stream, however long it takes.
+                        if visits_per_op > 0.0 {
+                            touched.within += f64::from(density[piece]);
+                        }
+                    }
                     (Popularity::Stationary { density, .. }, _) => {
                         touched.per_op += per_op * f64::from(density[piece]);
                     }
@@ -111,11 +125,13 @@ impl FastCopies<'_, '_> {
             // waiting in it already.
             let rate = self.share / self.progress.op_ns[g] * touched.per_op;
             let mut waited_ns = 0.0;
-            if rate * blocked_ns < SELDOM && swept_in_ns >= blocked_ns {
-                waited_ns = f64::from(threads) * rate * blocked_ns * blocked_ns / 2.0;
+            if rate * blocked_ns + touched.within < SELDOM && swept_in_ns >= blocked_ns {
+                waited_ns = f64::from(threads) * (rate * blocked_ns / 2.0 + touched.within) * blocked_ns;
             } else {
                 for (index, number) in numbers.enumerate() {
-                    let running_ns = if rate > 0.0 {
+                    let running_ns = if touched.within > 0.0 && self.rng.next_f64() < touched.within {
+                        0.0
+                    } else if rate > 0.0 {
                         self.rng.exponential() / rate
                     } else {
                         f64::INFINITY
@@ -152,9 +168,12 @@ impl Copies for FastCopies<'_, '_> {
         let mut writes = 0.0;
         for g in (0..self.phase.groups.len()).filter(|g| self.progress.left[*g] > 0.0) {
             let Touched {
-                per_op, swept_in_ns, ..
+                per_op,
+                within,
+                swept_in_ns,
+                ..
             } = self.touched(g, copying, Waiting::Writers);
-            writes += self.progress.rate[g] * per_op * span;
+            writes += self.progress.rate[g] * per_op * span + f64::from(self.phase.groups[g].threads) * within;
             if swept_in_ns < span {
                 return true;
             }

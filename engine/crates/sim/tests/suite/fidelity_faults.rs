@@ -57,3 +57,51 @@ fn threads_that_wait_most_of_the_time_get_as_far_in_both_modes() {
         }
     }
 }
+
+/// Runtime in s, promotions, thread time stalled in s and what of it is in a thread's own faults, means of `tpp` on a grid of huge pages that threads go through in order, a quarter after
+/// the other.
+fn passes(mode: Mode) -> [f64; 4] {
+    let quarter = |nth: u32| {
+        let from = f64::from(nth) / 4.0;
+        json!({"name": "pass", "groups": [{"name": "w", "threads": 8, "ops": 2097152.0, "cpu_ns_per_op": 20.0,
+            "streams": [{"object": "grid", "law": {"kind": "uniform", "from": from, "to": from + 0.25}, "class": "stream",
+                         "missed_llc": true, "prefetched_share": 0.98, "reads_per_op": 1.0, "stores_per_op": 1.0}]}]})
+    };
+    let phases: Vec<_> = (0..4).map(quarter).collect();
+    let model = json!({"objects": [{"name": "grid", "bytes": 512 * MIB}], "blocks": [{"repeat": 3, "phases": phases}]});
+    let workload = compile(model, PAGE_2M);
+    let config = Config::from([
+        ("faults_to_promote".to_string(), Value::Int(1)),
+        ("scan_delay_ms".to_string(), Value::Int(0)),
+        ("scan_period_min_ms".to_string(), Value::Int(20)),
+        ("demote_scale_factor".to_string(), Value::Int(1000)),
+    ]);
+    let requests: Vec<_> = (0..SEEDS)
+        .map(|seed| {
+            let mut request = request("tpp", config.clone(), PAGE_2M, 200 * MIB, seed);
+            request.mode = mode;
+            request.slice_ns = 50_000;
+            request.machine = machine(2);
+            request
+        })
+        .collect();
+    let runs = run_many(&workload, &requests, 2)
+        .into_iter()
+        .map(|run| run.expect("a run").metrics);
+    let figures: Vec<[f64; 4]> = runs
+        .map(|run| [run.runtime_s, run.promotions, run.stall_s, run.fault_stall_s])
+        .collect();
+    std::array::from_fn(|i| figures.iter().map(|run| run[i]).sum::<f64>() / SEEDS as f64)
+}
+
+/// A page that threads pass in order is one thread's at a time: the others do not wait for it, as all eight do where each reads anywhere.
+#[test]
+fn pages_that_are_passed_in_order_stop_the_thread_that_is_on_them() {
+    let [fast, truth] = [Mode::Fast, Mode::Reference].map(passes);
+    println!("fast {fast:?} reference {truth:?}");
+    assert!(truth[1] > 50.0, "the run shows something: {truth:?}");
+    assert!((fast[0] / truth[0] - 1.0).abs() <= 0.05, "{fast:?} for {truth:?}");
+    for [_, _, stalled_s, in_own_faults_s] in [fast, truth] {
+        assert!(stalled_s < 2.0 * in_own_faults_s, "{fast:?} {truth:?}");
+    }
+}
