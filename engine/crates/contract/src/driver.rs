@@ -299,6 +299,17 @@ impl Driver {
         self.waiting.is_empty() && self.running.is_empty() && self.ended.is_empty()
     }
 
+    /// A number that the policy reports.
+    ///
+    /// # Panics
+    /// When it reports none of that name.
+    #[must_use]
+    pub fn gauge(&self, name: &str) -> f64 {
+        let gauges = self.policy.gauges();
+        let found = gauges.iter().find(|gauge| gauge.name == name);
+        found.unwrap_or_else(|| panic!("no gauge {name}")).value
+    }
+
     /// Whether copies are asked for or under way that no thread of the application waits for.
     pub fn copies_behind_the_application(&self) -> bool {
         let running = self.running.iter().map(|running| &running.request);

@@ -24,15 +24,6 @@ fn driver(knobs: &[(&str, Value)]) -> Driver {
     driver
 }
 
-fn gauge(driver: &Driver, name: &str) -> f64 {
-    let gauges = driver.policy.gauges();
-    gauges
-        .iter()
-        .find(|gauge| gauge.name == name)
-        .expect("it is reported")
-        .value
-}
-
 /// The algorithm keeps a bin warm when the share that rose is at least beta, so a small beta makes it easier; the sentence
 /// on sensitivity says harder.
 #[test]
@@ -41,7 +32,7 @@ fn item_19_a_small_beta_makes_warm_bins_easier() {
         let mut driver = driver(&[("beta_warm", Value::Float(beta)), ("cooling_ratio", Value::Int(200))]);
         // One page of six rises out of bin 0, a fifth of the five that stay: warm up to that beta.
         driver.sample(&[(4, Event::LoadMiss); 1000]);
-        gauge(&driver, "warm_pages")
+        driver.gauge("warm_pages")
     };
     assert_eq!([0.05, 0.19, 0.21, 0.8].map(warm_pages), [5.0, 5.0, 0.0, 0.0]);
 }
@@ -69,9 +60,9 @@ fn item_19_rounds_come_with_samples_and_not_with_time() {
         let asked = |entry: &&Entry| matches!(entry, Entry::Ask { .. });
         driver.log.iter().filter(asked).count()
     };
-    assert_eq!((gauge(&driver, "rounds"), asks(&driver)), (0.0, 0));
+    assert_eq!((driver.gauge("rounds"), asks(&driver)), (0.0, 0));
     driver.sample(&[(4, Event::LoadMiss); 1]);
-    assert_eq!(gauge(&driver, "rounds"), 1.0);
+    assert_eq!(driver.gauge("rounds"), 1.0);
     driver.sample(&[(4, Event::LoadMiss); 1000]);
     assert!(
         asks(&driver) > 0,

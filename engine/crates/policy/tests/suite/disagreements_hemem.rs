@@ -26,15 +26,6 @@ fn sample(driver: &mut Driver, pages: std::ops::Range<Page>, event: Event, times
     driver.sample(&accesses);
 }
 
-fn gauge(driver: &Driver, name: &str) -> f64 {
-    let gauges = driver.policy.gauges();
-    gauges
-        .iter()
-        .find(|gauge| gauge.name == name)
-        .expect("a gauge of hemem")
-        .value
-}
-
 fn promotions(driver: &Driver) -> usize {
     let promoted = |entry: &&Entry| matches!(entry, Entry::Ask { request, .. } if request.to == 0);
     driver.log.iter().filter(promoted).count()
@@ -57,9 +48,9 @@ fn thresholds_and_periods_differ_by_branch() {
         driver.run_until(40 * MS);
         assert_eq!(promotions(&driver), 1, "after {hot_at} samples");
         sample(&mut driver, 200..201, Event::LoadMiss, cools_at - 1);
-        assert_eq!(gauge(&driver, "coolings"), 0.0);
+        assert_eq!(driver.gauge("coolings"), 0.0);
         sample(&mut driver, 200..201, Event::LoadMiss, 1);
-        assert_eq!(gauge(&driver, "coolings"), 1.0);
+        assert_eq!(driver.gauge("coolings"), 1.0);
     }
     for period in [5003, 10_007, 19_997] {
         let driver = machine(&[("sampling_period", Value::Int(period))]);
@@ -146,7 +137,7 @@ fn all_counts_are_halved_together_and_a_page_queues_once() {
     sample(&mut driver, 100..101, Event::Store, 1);
     // With loads halved to 3, one load more is not the eighth.
     sample(&mut driver, 100..101, Event::LoadMiss, 1);
-    assert_eq!(gauge(&driver, "hot_requests"), 1.0, "only page 200 is hot");
+    assert_eq!(driver.gauge("hot_requests"), 1.0, "only page 200 is hot");
     sample(&mut driver, 300..301, Event::LoadMiss, 15);
-    assert_eq!(gauge(&driver, "hot_requests"), 2.0, "8 samples or 15, one request");
+    assert_eq!(driver.gauge("hot_requests"), 2.0, "8 samples or 15, one request");
 }

@@ -22,15 +22,6 @@ fn driver(page_bytes: u64, capacity_pages: &[u32], knobs: &[(&str, Value)]) -> D
     Driver::new(policy, &topology)
 }
 
-fn gauge(driver: &Driver, name: &str) -> f64 {
-    let gauges = driver.policy.gauges();
-    gauges
-        .iter()
-        .find(|gauge| gauge.name == name)
-        .expect("it is reported")
-        .value
-}
-
 fn load(driver: &mut Driver, pages: std::ops::Range<Page>, times: usize) {
     let samples: Vec<_> = pages.flat_map(|page| vec![(page, Event::LoadMiss); times]).collect();
     driver.sample(&samples);
@@ -117,7 +108,7 @@ fn item_7_the_threshold_falls_one_bin_per_halving() {
     driver.run_until(MS);
     load(&mut driver, 0..8, 125);
     assert_eq!(
-        gauge(&driver, "active_threshold_bin"),
+        driver.gauge("active_threshold_bin"),
         8.0,
         "eight pages in bin 7 do not fit"
     );
@@ -127,8 +118,8 @@ fn item_7_the_threshold_falls_one_bin_per_halving() {
         load(&mut driver, 30..31, 1000);
         driver.run_until((round + 1) * 1000 * MS); // both lists are walked
         let (threshold, coolings) = (
-            gauge(&driver, "active_threshold_bin") as i64,
-            gauge(&driver, "coolings") as i64,
+            driver.gauge("active_threshold_bin") as i64,
+            driver.gauge("coolings") as i64,
         );
         assert!(8 - threshold <= coolings, "{threshold} after {coolings} halvings");
         seen.push(threshold);
@@ -137,7 +128,7 @@ fn item_7_the_threshold_falls_one_bin_per_halving() {
     assert!(*seen.last().expect("not empty") <= 4, "it does fall: {seen:?}");
     // It rises as far as it has to at once.
     load(&mut driver, 10..20, 400);
-    assert!(gauge(&driver, "active_threshold_bin") >= 8.0);
+    assert!(driver.gauge("active_threshold_bin") >= 8.0);
 }
 
 /// 7: a halving before the lists were walked for the last one turns the clock on and does nothing else.
@@ -159,9 +150,9 @@ fn item_7_overlapping_halvings_only_turn_the_clock() {
             driver.run_until(600 * MS);
         }
         load(&mut driver, 10..11, 2000);
-        (gauge(&driver, "overlapping_coolings"), gauge(&driver, "adaptations"), {
+        (driver.gauge("overlapping_coolings"), driver.gauge("adaptations"), {
             driver.run_until(1200 * MS);
-            gauge(&driver, "coolings")
+            driver.gauge("coolings")
         })
     };
     assert_eq!(hot_after(true), (0.0, 2.0, 2.0));
@@ -177,12 +168,12 @@ fn item_8_new_pages_start_above_the_hot_threshold() {
         huge.alloc(0, 8);
         huge.run_until(MS);
         assert_eq!(
-            gauge(&huge, "hot_pages"),
+            huge.gauge("hot_pages"),
             0.0,
             "a new huge page is in the inactive list, in bin 0"
         );
         load(&mut huge, 6..7, 1);
-        assert_eq!(gauge(&huge, "hot_pages"), 1.0, "a single sample makes it hot");
+        assert_eq!(huge.gauge("hot_pages"), 1.0, "a single sample makes it hot");
     }
     // A base page is above the threshold even without: it is never demoted for pages that wait.
     let mut base = driver(PAGE_4K, &[16, 64], &[]);
@@ -190,7 +181,7 @@ fn item_8_new_pages_start_above_the_hot_threshold() {
     base.run_until(MS);
     load(&mut base, 40..44, 1);
     base.run_until(2000 * MS);
-    assert_eq!((gauge(&base, "hot_pages_waiting"), base.used(0)), (4.0, 16));
+    assert_eq!((base.gauge("hot_pages_waiting"), base.used(0)), (4.0, 16));
 }
 
 /// 8: with `htmm_skip_cooling` a new page is left out of the next halving.

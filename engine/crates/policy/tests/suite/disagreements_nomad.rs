@@ -34,15 +34,6 @@ fn promoted(driver: &Driver) -> Vec<Page> {
     asked.collect()
 }
 
-fn gauge(driver: &Driver, name: &str) -> f64 {
-    let gauges = driver.policy.gauges();
-    gauges
-        .iter()
-        .find(|gauge| gauge.name == name)
-        .expect("it is reported")
-        .value
-}
-
 /// 17: a page that faults is judged only when others fault after it, whatever happens to it meanwhile; three later faults
 /// of other pages are enough in the module's code, and no touch of the page itself is needed.
 #[test]
@@ -82,16 +73,16 @@ fn disagreement_17_pages_wait_in_batches_of_cpus() {
     let driver = faulting_one_by_one();
     let faults_back = 19 - promoted(&driver).len();
     assert!(faults_back > 3, "{faults_back}");
-    assert_eq!(gauge(&driver, "held_copies"), 0.0, "one thread has one batch");
+    assert_eq!(driver.gauge("held_copies"), 0.0, "one thread has one batch");
 
     let mut driver = machine(&[]);
     for first in (0..PAGES).step_by(4) {
         driver.touch(&[first, first + 1, first + 2, first + 3], false); // four threads
         driver.run_until(driver.now + MS);
     }
-    let given_up = gauge(&driver, "held_promotions");
+    let given_up = driver.gauge("held_promotions");
     assert!(given_up > 0.0);
-    assert!(gauge(&driver, "held_copies") >= 10.0 * given_up, "ten passes each");
+    assert!(driver.gauge("held_copies") >= 10.0 * given_up, "ten passes each");
     assert!(!promoted(&driver).is_empty(), "some are in no other batch");
 }
 
@@ -103,7 +94,7 @@ fn disagreement_17_twenty_faults_are_looked_back_on() {
             ("lookback_clears_accessed", Value::Bool(true)),
             ("pf_lookback_dist", Value::Int(distance)),
         ]);
-        let dropped = |driver: &Driver| gauge(driver, "lookback_dropped");
+        let dropped = |driver: &Driver| driver.gauge("lookback_dropped");
         for page in 0..=distance as Page {
             driver.touch(&[page], false);
         }

@@ -25,15 +25,6 @@ fn driver(system: &str, knobs: &[(&str, Value)], topology: &Topology) -> Driver 
     Driver::new(policy, topology)
 }
 
-fn gauge(driver: &Driver, name: &str) -> f64 {
-    let gauges = driver.policy.gauges();
-    gauges
-        .iter()
-        .find(|gauge| gauge.name == name)
-        .expect("it is reported")
-        .value
-}
-
 /// Slow memory served `misses` loads, four in flight; each of `pages` was sampled once.
 fn miss(driver: &mut Driver, misses: f64, pages: impl Iterator<Item = Page>) {
     let tier = &mut driver.counters.tiers[1];
@@ -65,8 +56,8 @@ fn t_scale_of_the_code_always_doubles() {
         driver.run_until(MS);
         miss(&mut driver, 24_000.0, (10..40).chain(10..25).chain(10..25));
         driver.run_until(30 * MS);
-        assert_eq!(gauge(&driver, "candidates"), 30.0);
-        gauge(&driver, "bin_width_cycles")
+        assert_eq!(driver.gauge("candidates"), 30.0);
+        driver.gauge("bin_width_cycles")
     };
     assert_eq!(width(0.7), 4.0 * width(2.0), "doubled against halved");
     assert_eq!(width(0.7), width(0.99), "as many candidates as pages, still doubled");
@@ -89,7 +80,7 @@ fn width_is_scaled_once_or_again_and_again() {
         let steps = 1..4;
         let at = |step: u64| {
             driver.run_until((step * 20 + 5) * MS);
-            gauge(&driver, "bin_width_cycles")
+            driver.gauge("bin_width_cycles")
         };
         steps.map(at).collect()
     };
@@ -139,7 +130,7 @@ fn demotion_follows_promotion_or_a_switch() {
         driver.run_until(900 * MS);
         let before = (asked(&driver, 0), asked(&driver, 1));
         driver.run_until(1100 * MS);
-        (before, asked(&driver, 1), gauge(&driver, "roomless_promotions"))
+        (before, asked(&driver, 1), driver.gauge("roomless_promotions"))
     };
     assert_eq!(run("promotion"), ((10, 10), 10, 0.0));
     // Only the page below the kernel's watermark is to be had before the switch is looked at.
@@ -169,7 +160,7 @@ fn corrected(scoring: &[(&str, Value)], aol: f64) -> f64 {
         earlier.run_until(1100 * MS);
         let mut main = main;
         main.policy.learn(&earlier.policy.save()).expect("its own notes");
-        gauge(&main, "profile_score")
+        main.gauge("profile_score")
     };
     let plain = [("l0_cycles", Value::Float(30.0))];
     score(scoring) / score(&plain)

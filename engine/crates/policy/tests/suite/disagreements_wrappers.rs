@@ -294,9 +294,7 @@ fn a_host_hears_of_what_was_refused() {
     driver.touch(&[0, 1], false);
     driver.run_until(110 * MS);
     assert_eq!(asked(&driver), []);
-    let gauges = driver.policy.gauges();
-    let refused = gauges.iter().find(|gauge| gauge.name == "refused").expect("the host's");
-    assert_eq!(refused.value, 2.0);
+    assert_eq!(driver.gauge("refused"), 2.0, "the host's");
 }
 
 const HUNDRED_MS: (&str, Value) = ("alto_sample_period_s", Value::Float(0.1));

@@ -66,15 +66,6 @@ fn configs() -> impl Strategy<Value = Config> {
         )
 }
 
-fn gauge(driver: &Driver, name: &str) -> f64 {
-    let gauges = driver.policy.gauges();
-    gauges
-        .iter()
-        .find(|gauge| gauge.name == name)
-        .expect("it reports it")
-        .value
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
@@ -125,7 +116,7 @@ proptest! {
         // What is on its way at the end is neither here nor there.
         if driver.idle() {
             let kept: u32 = (1..tiers as Tier).map(|tier| driver.kept_in(tier)).sum();
-            prop_assert_eq!(gauge(&driver, "shadow_pages"), f64::from(kept));
+            prop_assert_eq!(driver.gauge("shadow_pages"), f64::from(kept));
         }
         let mut good: BTreeSet<Page> = BTreeSet::new();
         for entry in &driver.log {
@@ -170,6 +161,6 @@ fn such_courses_have_shadows_that_end_in_every_way() {
         }
     }
     for name in ["shadow_hits", "shadows_written", "shadows_reclaimed", "promoted_pages"] {
-        assert!(gauge(&driver, name) > 0.0, "{name}");
+        assert!(driver.gauge(name) > 0.0, "{name}");
     }
 }

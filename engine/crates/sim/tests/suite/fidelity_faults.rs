@@ -4,10 +4,33 @@ use crate::support::{MIB, compile, machine, request};
 use serde_json::json;
 use tiertune_policy::registry::PAGE_2M;
 use tiertune_policy::{Config, Value};
+use tiertune_sim::metrics::Metrics;
 use tiertune_sim::run_many;
 use tiertune_sim::scenario::Mode;
+use tiertune_sim::workload::Workload;
 
 const SEEDS: u64 = 4;
+
+/// Runs of `tpp` with different seeds beside `fast_bytes` of fast memory.
+fn runs(mode: Mode, workload: &Workload, config: &Config, fast_bytes: u64) -> impl Iterator<Item = Metrics> {
+    let requests: Vec<_> = (0..SEEDS)
+        .map(|seed| {
+            let mut request = request("tpp", config.clone(), PAGE_2M, fast_bytes, seed);
+            request.mode = mode;
+            // As often as the reference mode tells the policy.
+            request.slice_ns = 50_000;
+            request.machine = machine(2);
+            request
+        })
+        .collect();
+    let runs = run_many(workload, &requests, 2);
+    runs.into_iter().map(|run| run.expect("a run").metrics)
+}
+
+fn mean<const N: usize>(figures: impl Iterator<Item = [f64; N]>) -> [f64; N] {
+    let figures: Vec<_> = figures.collect();
+    std::array::from_fn(|i| figures.iter().map(|run| run[i]).sum::<f64>() / figures.len() as f64)
+}
 
 /// The mean runtime in s and promotions of `tpp` on a hot set that has no room beside what it demotes.
 fn means(mode: Mode, demote_scale_factor: i64, scan_size_mb: i64) -> [f64; 2] {
@@ -23,23 +46,8 @@ fn means(mode: Mode, demote_scale_factor: i64, scan_size_mb: i64) -> [f64; 2] {
         ("scan_period_min_ms".to_string(), Value::Int(76)),
         ("scan_size_mb".to_string(), Value::Int(scan_size_mb)),
     ]);
-    let requests: Vec<_> = (0..SEEDS)
-        .map(|seed| {
-            let mut request = request("tpp", config.clone(), PAGE_2M, 410 * MIB, seed);
-            request.mode = mode;
-            // As often as the reference mode tells the policy.
-            request.slice_ns = 50_000;
-            request.machine = machine(2);
-            request
-        })
-        .collect();
-    let runs = run_many(&workload, &requests, 2)
-        .into_iter()
-        .map(|run| run.expect("a run"));
-    let figures: Vec<[f64; 2]> = runs
-        .map(|run| [run.metrics.runtime_s, run.metrics.promotions])
-        .collect();
-    std::array::from_fn(|i| figures.iter().map(|run| run[i]).sum::<f64>() / SEEDS as f64)
+    let runs = runs(mode, &workload, &config, 410 * MIB);
+    mean(runs.map(|run| [run.runtime_s, run.promotions]))
 }
 
 /// A thread that waits for the page of its own fault does not wait for another one meanwhile. Counted twice, little is
@@ -58,8 +66,8 @@ fn threads_that_wait_most_of_the_time_get_as_far_in_both_modes() {
     }
 }
 
-/// Runtime in s, promotions, thread time stalled in s and what of it is in a thread's own faults, means of `tpp` on a grid of huge pages that threads go through in order, a quarter after
-/// the other.
+/// Mean runtime in s, promotions, thread time stalled in s and what of it is in a thread's own faults, of `tpp` on a grid of
+/// huge pages that threads go through in order, a quarter after the other.
 fn passes(mode: Mode) -> [f64; 4] {
     let quarter = |nth: u32| {
         let from = f64::from(nth) / 4.0;
@@ -76,25 +84,12 @@ fn passes(mode: Mode) -> [f64; 4] {
         ("scan_period_min_ms".to_string(), Value::Int(20)),
         ("demote_scale_factor".to_string(), Value::Int(1000)),
     ]);
-    let requests: Vec<_> = (0..SEEDS)
-        .map(|seed| {
-            let mut request = request("tpp", config.clone(), PAGE_2M, 200 * MIB, seed);
-            request.mode = mode;
-            request.slice_ns = 50_000;
-            request.machine = machine(2);
-            request
-        })
-        .collect();
-    let runs = run_many(&workload, &requests, 2)
-        .into_iter()
-        .map(|run| run.expect("a run").metrics);
-    let figures: Vec<[f64; 4]> = runs
-        .map(|run| [run.runtime_s, run.promotions, run.stall_s, run.fault_stall_s])
-        .collect();
-    std::array::from_fn(|i| figures.iter().map(|run| run[i]).sum::<f64>() / SEEDS as f64)
+    let runs = runs(mode, &workload, &config, 200 * MIB);
+    mean(runs.map(|run| [run.runtime_s, run.promotions, run.stall_s, run.fault_stall_s]))
 }
 
-/// A page that threads pass in order is one thread's at a time: the others do not wait for it, as all eight do where each reads anywhere.
+/// A page that threads pass in order is one thread's at a time: the others do not wait for it, as all eight do where each
+/// reads anywhere.
 #[test]
 fn pages_that_are_passed_in_order_stop_the_thread_that_is_on_them() {
     let [fast, truth] = [Mode::Fast, Mode::Reference].map(passes);
