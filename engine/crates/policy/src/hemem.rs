@@ -12,7 +12,11 @@
 //! - a single count of a single page above `cooling_threshold` halves the counts of all pages;
 //! - victims and promotions go by age in their lists, not by temperature;
 //! - when a hot page finds fast memory full of hot pages, the tick ends *before* the walk that
-//!   would cool them (`cool_when_full` mends that).
+//!   would cool them (`cool_when_full` mends that);
+//! - a walk that cools is over with the oldest page of the list, which is the one that it begins with. So a halving is
+//!   followed by one look at `cooling_pages` pages, and as hot ones stay in their place, the next looks begin behind where
+//!   the last one ended, at pages that have become hot since, until the page there leaves the list
+//!   (`cooling_ends_at_newest` has every halving walk the whole list).
 //!
 //! What had to be decided here, because the original has no such case:
 //!
@@ -55,10 +59,35 @@ const DMA_CHANNEL_GBPS: f64 = 4.5;
 const COPY_THREAD_GBPS: f64 = 2.5;
 
 /// The hot list of fast or of slow memory, and whether a halving has left it to be walked.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Side {
     hot: PageList,
     needs_cooling: bool,
+    /// The page that cooling has looked at last; [`NIL`]: it begins with the oldest.
+    looked_at: Page,
+    /// The page that was the oldest when a halving called for cooling: it ends there.
+    ends_at: Page,
+}
+
+impl Default for Side {
+    fn default() -> Self {
+        Self {
+            hot: PageList::default(),
+            needs_cooling: false,
+            looked_at: NIL,
+            ends_at: NIL,
+        }
+    }
+}
+
+impl Side {
+    /// Takes a page out of the hot list, past which cooling goes on if it has looked at it last.
+    fn remove(&mut self, links: &mut Links, page: Page) {
+        if self.looked_at == page {
+            self.looked_at = links.next(page);
+        }
+        self.hot.remove(links, page);
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -164,8 +193,8 @@ impl Hemem {
         if self.counts.has(page, LISTED) {
             self.counts.set(page, LISTED, false);
             match (self.counts.has(page, HOT), self.counts.has(page, FAST)) {
-                (true, true) => self.fast.hot.remove(&mut self.links, page),
-                (true, false) => self.slow.hot.remove(&mut self.links, page),
+                (true, true) => self.fast.remove(&mut self.links, page),
+                (true, false) => self.slow.remove(&mut self.links, page),
                 (false, _) => self.cold_fast.remove(&mut self.links, page),
             }
         }
@@ -280,11 +309,19 @@ impl Hemem {
             if !allowed || page == NIL {
                 return true;
             }
-            if !self.counts.hot_as_counted(page) {
+            let looked_at = self.slow.looked_at == page;
+            let hot = self.counts.hot_as_counted(page);
+            if hot {
+                self.unlist(page);
+            } else {
                 self.reclassify(page, false, cx.pages);
+            }
+            if looked_at {
+                self.slow.looked_at = self.slow.hot.back(); // and what is hot there by now is not looked at
+            }
+            if !hot {
                 continue;
             }
-            self.unlist(page);
             if free[0] == 0 {
                 let victim = self.oldest_cold_fast(cx.pages);
                 let below = (1..tiers).find(|tier| free[*tier] > 0);
@@ -318,6 +355,47 @@ impl Hemem {
         if !self.side(fast).needs_cooling {
             return;
         }
+        if self.config.cooling_ends_at_newest {
+            self.cool_all(fast);
+        } else {
+            self.cool_some(fast);
+        }
+    }
+
+    /// As published.
+    fn cool_some(&mut self, fast: bool) {
+        let side = self.side(fast);
+        if side.ends_at == NIL {
+            side.ends_at = side.hot.front();
+        }
+        for _ in 0..self.config.cooling_pages {
+            let in_place = self.config.cool_in_place;
+            let side = if fast { &mut self.fast } else { &mut self.slow };
+            let page = match side.looked_at {
+                looked_at if in_place && looked_at != NIL => self.links.next(looked_at),
+                _ => side.hot.front(),
+            };
+            if page == NIL {
+                break;
+            }
+            if page == side.ends_at {
+                side.ends_at = NIL;
+                side.needs_cooling = false;
+            }
+            let hot = self.counts.hot_when_halved(page);
+            if in_place {
+                side.looked_at = if hot { page } else { self.links.previous(page) };
+            }
+            if !hot || !in_place {
+                self.unlist(page);
+                self.counts.set(page, HOT, hot);
+                self.enlist(page, fast);
+            }
+        }
+    }
+
+    /// All that was hot when a halving called for it, tick by tick.
+    fn cool_all(&mut self, fast: bool) {
         self.side(fast).hot.start_walk();
         for _ in 0..self.config.cooling_pages {
             let page = self.side(fast).hot.walk_next();
@@ -393,6 +471,7 @@ impl Policy for Hemem {
             "cold_ring_reqs_threshold",
             "rate_mode",
             "cool_when_full",
+            "cooling_ends_at_newest",
             "cool_in_place",
             "ring_capacity",
         ]
@@ -578,7 +657,7 @@ impl Policy for Hemem {
             ("coolings", "halvings of all counts", f64::from(self.counts.halvings())),
             (
                 "starved_ticks",
-                "ticks that found fast memory all hot",
+                "ticks that found no cold page to demote, or no room below for it",
                 self.starved_ticks as f64,
             ),
             ("failed_moves", "moves that found no space", self.failed_moves as f64),

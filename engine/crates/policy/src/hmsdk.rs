@@ -420,8 +420,8 @@ impl Policy for Hmsdk {
                         self.settle(page, cx.pages);
                     }
                 }
-                Outcome::Gone => {}
-                _ => self.tally.failed += 1,
+                Outcome::NoSpace => self.tally.failed += 1,
+                _ => {}
             }
             if self.kdamonds[index].in_flight == 0 {
                 let span_ns = cx.now - self.kdamonds[index].applying_since;

@@ -49,6 +49,9 @@ pub struct Kswapd {
     failures: u32,
     /// Time after which a hopeless kswapd tries again; `None` for never.
     retry_after_ns: Option<Nanos>,
+    /// Its failures are forgotten at multiples of this.
+    forgets_each_ns: Option<Nanos>,
+    forgotten_at: Nanos,
     runs: u64,
     failed_runs: u64,
     scanned_pages: u64,
@@ -74,6 +77,8 @@ impl Kswapd {
             demoted_in_run: 0,
             failures: 0,
             retry_after_ns: None,
+            forgets_each_ns: None,
+            forgotten_at: 0,
             runs: 0,
             failed_runs: 0,
             scanned_pages: 0,
@@ -98,7 +103,12 @@ impl Kswapd {
         self.retry_after_ns = Some(after_ns);
     }
 
-    /// Failed runs are forgotten (Alto's switch for NUMA balancing, Colloid's helper).
+    /// Somebody has its failed runs forgotten so often (the module that Colloid's scripts load).
+    pub fn forgets_failures_each_ns(&mut self, each_ns: Nanos) {
+        self.forgets_each_ns = Some(each_ns);
+    }
+
+    /// Failed runs are forgotten (Alto's switch for NUMA balancing).
     pub fn forget_failures(&mut self) {
         self.failures = 0;
     }
@@ -135,6 +145,12 @@ impl Kswapd {
 
     /// Somebody misses free memory.
     pub fn wake(&mut self, now: Nanos) {
+        if let Some(each_ns) = self.forgets_each_ns
+            && self.forgotten_at / each_ns < now / each_ns
+        {
+            self.forget_failures();
+            self.forgotten_at = now;
+        }
         if !self.running && !self.is_hopeless() {
             self.running = true;
             self.next_at = self.next_at.max(now);

@@ -22,6 +22,9 @@
 //! - a threshold of 1 makes bin 0 the warm one, so that nothing is demoted unless hot pages wait in vain, which takes the
 //!   warm bin back;
 //! - promotion never makes room, and a huge page may be promoted into the reserve;
+//! - a base page that a walk halves stays active down to the bin below the hot threshold, and one that was halved by a
+//!   sample stays in its list; a part of a split page is active from that bin on as well;
+//! - huge pages that wait to be split are split, also when splitting has ended;
 //! - when nothing asks for a new decision on splitting, leftovers are spread over buckets that the halving has just
 //!   emptied, so any skewed page will do for them;
 //! - while an allocation wants room and nothing can be demoted, the fast tier's thread spins.
@@ -32,9 +35,9 @@
 //!   splitting is inert there. With pages of 4 KiB an aligned run of 512 that is placed in one tier is a huge page, other
 //!   pages are base pages, and a fast tier smaller than eight huge pages, or a kernel without `thp`, has base pages only;
 //! - parts of a new huge page start at zero (originally with the huge page's first count, below a hundredth of a sample);
-//! - a split run becomes a huge page again when khugepaged finds all of it in one tier, at rest, and fast memory has
-//!   room for a huge page above its watermark; parts are not gathered from two tiers for it, which would undo what the
-//!   split was for;
+//! - a split run becomes a huge page again when khugepaged finds each of its parts hot by the base pages' threshold, as
+//!   published, and all of them in one tier, at rest, where fast memory has room for the copy; parts are not gathered from
+//!   two tiers for it, which would undo what the split was for;
 //! - tier 0 is "fast", all others together are "slow"; demoted units go to the fastest slow tier with room;
 //! - bounds in bytes shrink in proportion below 4 GiB of fast memory (see [`watermarks`]).
 
@@ -59,7 +62,7 @@ use crate::{
     Policy, Sample, SamplerRequest, Takeover, Tier, Topology,
 };
 
-use hotness::{Counting, HUGE, Hotness, KNOWN, MIGRATING, QUEUED, fitting_bin};
+use hotness::{Counting, HUGE, Hotness, KNOWN, MAY_HOT, MIGRATING, QUEUED, fitting_bin};
 pub use knobs::MemtisConfig;
 use lists::{Lists, SIDES};
 use quota::{Quota, QuotaKnobs};
@@ -348,11 +351,16 @@ impl Memtis {
                 self.hotness.set(unit, QUEUED, true);
                 self.splitting.queues[side].push_back(unit);
             }
-            if halving {
-                parts_halved += u32::from(self.hotness.catch_up(unit) && huge && self.hotness.run_pages() > 1);
-            }
+            let halved = halving && self.hotness.catch_up(unit);
+            parts_halved += u32::from(halved && huge && self.hotness.run_pages() > 1);
             if !split {
-                let hot = self.hotness.bin_of(unit) >= self.hotness.active_threshold;
+                let (bin, threshold) = (self.hotness.bin_of(unit), self.hotness.active_threshold);
+                let hot = match (huge, halving, halved) {
+                    (true, ..) | (false, false, _) => bin >= threshold,
+                    // A base page may fall a bin with its halving, as the threshold is about to.
+                    (false, true, true) => bin + 1 >= threshold,
+                    (false, true, false) => active,
+                };
                 if hot == active {
                     self.lists.rotate(&mut self.hotness, unit);
                 } else {
@@ -379,9 +387,6 @@ impl Memtis {
     }
 
     fn split_queued(&mut self, side: usize, cx: &mut Context<'_>) {
-        if !self.splitting.enabled() {
-            return;
-        }
         for _ in 0..self.config.split_per_wake {
             let Some(unit) = self.splitting.queues[side].pop_front() else {
                 break;
@@ -415,12 +420,11 @@ impl Memtis {
         for unit in after.into_iter().chain(before).take(looked_at).collect::<Vec<_>>() {
             self.khugepaged_at = unit + 1;
             cx.spend(f64::from(run_pages) * LIST_ENTRY_NS);
-            let reserve = self.watermarks.promotion + run_pages;
-            let room = cx.pages.free_pages(0) >= reserve;
             let tier = cx.pages.tier_of(unit);
+            let room = tier > 0 || cx.pages.free_pages(0) >= run_pages;
             let mut parts = unit..unit + run_pages;
-            let at_rest = parts.all(|page| cx.pages.tier_of(page) == tier && !self.hotness.has(page, MIGRATING));
-            if room && at_rest {
+            let fits = |page| cx.pages.tier_of(page) == tier && self.hotness.has(page, MAY_HOT);
+            if room && parts.all(|page| fits(page) && !self.hotness.has(page, MIGRATING)) {
                 for page in unit..unit + run_pages {
                     self.lists.unlist(&mut self.hotness, page);
                 }

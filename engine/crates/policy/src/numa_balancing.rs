@@ -26,6 +26,9 @@ pub enum Arrival {
     Demoted(Page),
 }
 
+/// How often the module that Colloid's scripts load beside its kernel has kswapd's failures forgotten.
+const KSWAPD_RESET_NS: Nanos = 5_000_000_000;
+
 /// Which hint faults count for the scan period of their thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Statistics {
@@ -124,6 +127,7 @@ impl<L: ReclaimLists> NumaBalancing<L> {
     pub fn serve_gate(&mut self) {
         self.scan.mark_all_tiers();
         self.kswapd.unmaps(Unmapping::Together);
+        self.kswapd.forgets_failures_each_ns(KSWAPD_RESET_NS);
     }
 
     /// A new extent; its pages are looked up once the driver has placed them.

@@ -31,6 +31,12 @@ impl Links {
         self.0[page as usize][NEXT]
     }
 
+    /// The page before `page` in its list, or [`NIL`].
+    #[must_use]
+    pub fn previous(&self, page: Page) -> Page {
+        self.0[page as usize][PREVIOUS]
+    }
+
     /// Reads the links that taking `page` out of its list will change. The value means nothing: who
     /// is about to move many pages asks for all of them first, so that the cache misses overlap.
     #[must_use]

@@ -43,6 +43,9 @@ crate::knobs! {
         /// Whether the hot lists are still cooled in a tick that found fast memory full of hot pages
         cool_when_full: bool = false, bool, unit "", special [], fixed, rebuild,
             source "ours; the published code jumps past the cooling";
+        /// Whether each halving has the whole hot lists walked, to their newest page
+        cooling_ends_at_newest: bool = false, bool, unit "", special [], fixed, rebuild,
+            source "ours; the published walk ends where it begins, with the oldest page";
         /// Whether cooling leaves still-hot entries in place behind a cursor or requeues them at the back
         cool_in_place: bool = true, bool, unit "", special [], fixed, rebuild, source "COOL_IN_PLACE";
         /// Whether counts are halved every sample_cooling_interval samples instead of by cooling_threshold

@@ -27,7 +27,7 @@ pub const MIGRATING: u8 = 8;
 /// The unit waits to be split.
 pub const QUEUED: u8 = 16;
 /// The base page, or part of a huge page, would be in fast memory if all pages were base pages.
-const MAY_HOT: u8 = 32;
+pub const MAY_HOT: u8 = 32;
 /// The run is a huge page.
 const WHOLE: u8 = 64;
 /// The unit exists.
@@ -519,7 +519,7 @@ impl Hotness {
             let small = self.smalls[part];
             let new_bin = bin(small.total());
             self.histogram[usize::from(new_bin)] += 1;
-            let active = if new_bin >= self.active_threshold { ACTIVE } else { 0 };
+            let active = if new_bin + 1 >= self.active_threshold { ACTIVE } else { 0 };
             let flags = (small.flags() & MAY_HOT) | KNOWN | active;
             self.smalls[part] = Small::new(small.total(), record.clock, flags);
         }

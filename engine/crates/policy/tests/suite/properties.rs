@@ -70,14 +70,14 @@ fn config() -> impl Strategy<Value = Config> {
         0.1..3.0,
         prop_oneof![Just("per_second"), Just("per_tick")],
     );
-    let cooling = (any::<bool>(), any::<bool>(), any::<bool>(), 1..200i64);
+    let cooling = (any::<[bool; 2]>(), any::<bool>(), any::<bool>(), 1..200i64);
     let filter = (any::<bool>(), prop_oneof![Just(0i64), Just(9 * PAGE_2M as i64)]);
     (thresholds, limits, rate, cooling, filter).prop_map(
         |(
             (read, write, cooling),
             (walk, hot, cold, ring),
             (period, gib, mode),
-            (full, place, by_sample, every),
+            ([full, whole], place, by_sample, every),
             (stores, filter),
         )| {
             Config::from(
@@ -93,6 +93,7 @@ fn config() -> impl Strategy<Value = Config> {
                     ("max_migration_rate_gib", Value::Float(gib)),
                     ("rate_mode", Value::from(mode)),
                     ("cool_when_full", Value::Bool(full)),
+                    ("cooling_ends_at_newest", Value::Bool(whole)),
                     ("cool_in_place", Value::Bool(place)),
                     ("sample_based_cooling", Value::Bool(by_sample)),
                     ("sample_cooling_interval", Value::Int(every)),

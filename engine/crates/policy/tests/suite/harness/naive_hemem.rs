@@ -40,6 +40,9 @@ pub struct NaiveHemem {
     need_cool: [bool; 2],
     /// Per side, what is left of a walk over the hot list.
     walks: [Vec<Page>; 2],
+    /// Per side, as published: the page that was looked at last, and the one at which a walk ends.
+    looked_at: [Option<Page>; 2],
+    ends_at: [Option<Page>; 2],
     /// What may still be promoted, in rate mode per second.
     allowance_bytes: f64,
     tick_start: Nanos,
@@ -62,6 +65,8 @@ impl NaiveHemem {
             samples: 0,
             need_cool: [false; 2],
             walks: [Vec::new(), Vec::new()],
+            looked_at: [None; 2],
+            ends_at: [None; 2],
             allowance_bytes: 0.0,
             tick_start: 0,
             in_flight: 0,
@@ -107,6 +112,12 @@ impl NaiveHemem {
     }
 
     fn take(&mut self, page: Page) {
+        for (side, list) in [List::FastHot, List::SlowHot].into_iter().enumerate() {
+            if self.looked_at[side] == Some(page) {
+                let mut newer = self.list(list).iter().skip_while(|other| **other != page).skip(1);
+                self.looked_at[side] = newer.next().copied();
+            }
+        }
         self.lists
             .iter_mut()
             .for_each(|(_, pages)| pages.retain(|other| *other != page));
@@ -198,7 +209,11 @@ impl NaiveHemem {
             let Some(page) = self.list(List::SlowHot).first().copied().filter(|_| allowed) else {
                 return true;
             };
+            let looked_at = self.looked_at[1] == Some(page);
             self.take(page);
+            if looked_at {
+                self.looked_at[1] = self.list(List::SlowHot).last().copied();
+            }
             if !self.is_hot(page, 0) {
                 self.pages[page as usize].hot = false;
                 self.put(page, false);
@@ -232,6 +247,10 @@ impl NaiveHemem {
         if !self.need_cool[side] {
             return;
         }
+        if !self.config.cooling_ends_at_newest {
+            self.cool_as_published(side, list);
+            return;
+        }
         if self.walks[side].is_empty() {
             self.walks[side] = self.list(list).clone();
         }
@@ -253,6 +272,33 @@ impl NaiveHemem {
             }
         }
         self.need_cool[side] = !self.walks[side].is_empty();
+    }
+
+    fn cool_as_published(&mut self, side: usize, list: List) {
+        if self.ends_at[side].is_none() {
+            self.ends_at[side] = self.list(list).first().copied();
+        }
+        for _ in 0..self.config.cooling_pages {
+            let pages = self.list(list).clone();
+            let last = self.looked_at[side].filter(|_| self.config.cool_in_place);
+            let at = last.map_or(0, |last| {
+                1 + pages.iter().position(|page| *page == last).expect("it is in the list")
+            });
+            let Some(page) = pages.get(at).copied() else { break };
+            if self.ends_at[side] == Some(page) {
+                self.ends_at[side] = None;
+                self.need_cool[side] = false;
+            }
+            let hot = self.is_hot(page, self.clock - self.pages[page as usize].clock);
+            if self.config.cool_in_place {
+                self.looked_at[side] = if hot { Some(page) } else { last };
+            }
+            if !hot || !self.config.cool_in_place {
+                self.take(page);
+                self.pages[page as usize].hot = hot;
+                self.put(page, side == 0);
+            }
+        }
     }
 }
 
