@@ -40,6 +40,9 @@ pub enum Failure {
     /// A bug of ours.
     #[error("{0}")]
     Bug(String),
+    /// A signal came before there was anything to be run.
+    #[error("stopped by a signal before the program was started")]
+    Stopped,
 }
 
 impl From<HostError> for Failure {
@@ -234,8 +237,11 @@ fn begin(plan: &Plan, needs: Needs, chosen: &Chosen) -> Result<i32, Failure> {
     }
 }
 
-/// Starts a program; its process.
+/// Starts a program, unless a signal has come; its process.
 pub(crate) fn start(launch: &Launch) -> Result<i32, Failure> {
+    if stopped() {
+        return Err(Failure::Stopped);
+    }
     let child = launch.start().map_err(|error| {
         let program = launch.command.first().map(|word| word.to_string_lossy().into_owned());
         Failure::Input(format!("{}: {error}", program.unwrap_or_default()))
@@ -309,19 +315,13 @@ pub fn run(plan: &Plan, mut line: impl FnMut(&str)) -> Result<Report, Failure> {
     let changed = journal.get().changed().to_vec();
     let restored = settings(journal.get().restore(), &changed);
     drop(owner);
-    if let (Err(failure), Some(stuck)) = (&result, restored.iter().find(|setting| setting.problem.is_some())) {
-        return Err(Failure::Host(format!(
-            "{failure}; and {} could not be put back, which `tierd restore` tries again",
-            stuck.path
-        )));
-    }
-    let mut report = result?;
+    let mut report = and_stuck(result, &restored)?;
     (report.settings, report.left_over) = (restored, left_over);
     Ok(report)
 }
 
 /// Does work that must not keep what comes after it from being done, even if it panics.
-fn caught<R>(work: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
+pub(crate) fn caught<R>(work: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
@@ -330,6 +330,18 @@ fn caught<R>(work: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
             text.unwrap_or_else(|| "a panic".to_owned())
         )))
     })
+}
+
+/// Why there was no run, and with it the setting that is still changed, if any is.
+pub(crate) fn and_stuck<R>(result: Result<R, Failure>, restored: &[Setting]) -> Result<R, Failure> {
+    let stuck = restored.iter().find(|setting| setting.problem.is_some());
+    match (result, stuck) {
+        (Err(failure), Some(stuck)) => Err(Failure::Host(format!(
+            "{failure}; and {} could not be put back, which `tierd restore` tries again",
+            stuck.path
+        ))),
+        (result, _) => result,
+    }
 }
 
 /// What is known of the host before the run.
@@ -592,5 +604,26 @@ fn wait(kernel: &mut Linux) {
         kernel.processes();
         let until = kernel.now_ns() + SECOND_NS / 20;
         kernel.rest(until);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_stopped_hears_of_a_setting_that_is_still_changed() {
+        let setting = |problem: Option<&str>| Setting {
+            path: "/proc/sys/vm/swappiness".to_owned(),
+            value: "1".to_owned(),
+            during: None,
+            problem: problem.map(ToOwned::to_owned),
+        };
+        let stopped = || Err::<(), _>(Failure::Stopped);
+        assert!(matches!(and_stuck(stopped(), &[setting(None)]), Err(Failure::Stopped)));
+        match and_stuck(stopped(), &[setting(None), setting(Some("it still holds '1'"))]) {
+            Err(Failure::Host(text)) => assert!(text.contains("swappiness could not be put back"), "{text}"),
+            other => panic!("{other:?}"),
+        }
     }
 }
