@@ -336,11 +336,7 @@ fn hold(
         && let Err(error) = journal.get().start_sampling(pid)
     {
         // What it would go on with is not what was asked for.
-        launch::signal(pid, libc::SIGKILL);
-        while kernel.lives() {
-            let until = kernel.now_ns() + 20_000_000;
-            kernel.rest(until);
-        }
+        kernel.kill();
         return Err(error.into());
     }
     let begun_ns = monotonic_ns();

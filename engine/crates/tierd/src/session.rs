@@ -1,5 +1,6 @@
 //! A run from its beginning to its end: everything that is checked before, done, and put back afterwards.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -249,6 +250,21 @@ pub(crate) fn start(launch: &Launch) -> Result<i32, Failure> {
     Ok(child.id() as i32)
 }
 
+/// Names of the rights that are left, once the others were to be given up. Where they could not be, a program that was just
+/// started is ended: the daemon would watch it with more rights than it says.
+fn kept(left: io::Result<u64>, target: &Target, pid: i32) -> Result<Vec<&'static str>, Failure> {
+    let left = left.map_err(|error| {
+        if matches!(target, Target::Command(_)) {
+            Linux::new(pid, true, false).kill();
+        }
+        Failure::Host(format!(
+            "the rights that are not needed cannot be given up (capset, no_new_privs): {error}; so nothing is run with them"
+        ))
+    })?;
+    let each = KEPT.iter().filter(|(_, number, _)| left >> number & 1 == 1);
+    Ok(each.map(|(name, ..)| *name).collect())
+}
+
 /// Exit code and signal of what `waitpid` says.
 pub(crate) fn end_of(status: Option<i32>) -> (Option<i32>, Option<i32>) {
     let exited = status.filter(|status| libc::WIFEXITED(*status));
@@ -400,12 +416,7 @@ fn manage(
     let server = Server::open(&plan.state)
         .map_err(|error| Failure::Host(format!("{}: {error}", metrics::socket(&plan.state).display())))?;
     let pid = begin(plan, policy.needs(), &chosen)?;
-    let rights = launch::drop_capabilities().unwrap_or(0);
-    let capabilities: Vec<&str> = KEPT
-        .iter()
-        .filter(|(_, number, _)| rights >> number & 1 == 1)
-        .map(|(name, ..)| *name)
-        .collect();
+    let capabilities = kept(launch::drop_capabilities(), &plan.target, pid)?;
     let moves_shared = capabilities.contains(&"CAP_SYS_NICE");
     if let Err(error) = server.serve() {
         notes.push(format!("there are no figures on the socket: {error}"));
@@ -609,6 +620,8 @@ fn wait(kernel: &mut Linux) {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -625,5 +638,28 @@ mod tests {
             Err(Failure::Host(text)) => assert!(text.contains("swappiness could not be put back"), "{text}"),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn rights_that_are_left_have_names() {
+        let target = Target::Process(1);
+        let named = kept(Ok(1 << 21 | 1 << 23), &target, 1).expect("they were given up");
+        assert_eq!(named, ["CAP_SYS_ADMIN", "CAP_SYS_NICE"]);
+    }
+
+    #[test]
+    fn nothing_runs_with_rights_that_were_not_given_up() {
+        let mut child = Command::new("sleep").arg("1000").spawn().expect("it starts");
+        let pid = child.id() as i32;
+        let refused = || Err(io::Error::from_raw_os_error(libc::EPERM));
+        // A process that ran before is nobody's to end.
+        assert!(matches!(
+            kept(refused(), &Target::Process(pid), pid),
+            Err(Failure::Host(_))
+        ));
+        assert!(child.try_wait().expect("a child of ours").is_none());
+        let problem = kept(refused(), &Target::Command(vec!["sleep".into()]), pid).expect_err("it was refused");
+        assert!(problem.to_string().contains("cannot be given up"), "{problem}");
+        assert!(!follow::lives(pid));
     }
 }
