@@ -314,6 +314,7 @@ pub fn run(plan: &Plan, mut line: impl FnMut(&str)) -> Result<Report, Failure> {
     let setup = Setup {
         fast_node: plan.nodes[0],
         slow_node: plan.nodes[1],
+        starts_program: matches!(plan.target, Target::Command(_)),
         periods: requests
             .iter()
             .map(|request| (kind_of(request.event), request.period))

@@ -26,7 +26,7 @@ use crate::area::Area;
 use crate::descriptors::remedy;
 use crate::pagemap::{PRESENT, Pagemap};
 use crate::source::{Access, AccessKind, Drained, Known, Setup, Signals, Source};
-use crate::{HostError, PAGE_BYTES, monotonic_ns, value_of};
+use crate::{HostError, PAGE_BYTES, monotonic_ns, numa, value_of};
 
 const MODE: &str = "/proc/sys/kernel/numa_balancing";
 const SETTINGS: &str = "/sys/kernel/debug/sched/numa_balancing";
@@ -39,7 +39,7 @@ const CHUNK_PAGES: u64 = 512;
 /// Hint faults of NUMA balancing.
 pub const HINT_FAULTS: Known = Known {
     name: "hint-faults",
-    meaning: "first touches of pages of slow memory after each scan of NUMA balancing (Linux 5.18, two memory tiers, debugfs)",
+    meaning: "first touches of pages of slow memory after each scan of NUMA balancing (Linux 5.18, 6.10 for programs that tierd starts, two memory tiers, debugfs)",
     signals: Signals {
         load_misses: false,
         slow_load_misses: false,
@@ -136,6 +136,19 @@ fn probe() -> Result<(), HostError> {
     }
 }
 
+/// Whether the kernel makes hint faults of the memory that a workload will have.
+fn made(setup: &Setup) -> Result<(), HostError> {
+    if !setup.starts_program {
+        return Ok(());
+    }
+    numa::prefers_with_hint_faults(setup.slow_node).map_err(|error| {
+        unfit(format!(
+            "before Linux 6.10 balancing makes no hint faults of memory that a program takes from one node first, as tierd has it do (node {}: {error})",
+            setup.slow_node
+        ))
+    })
+}
+
 /// Passes of balancing over an address space.
 #[derive(Debug, Default)]
 struct Passes {
@@ -213,6 +226,7 @@ struct HintFaults {
 impl HintFaults {
     fn open(setup: &Setup) -> Result<Self, HostError> {
         mode()?;
+        made(setup)?;
         let scopes: Vec<Scope> = event::online()
             .map_err(|error| unfit(format!("the processors of this host are not known: {error}")))?
             .into_iter()
@@ -340,6 +354,8 @@ impl Source for HintFaults {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::numa::tests::play_linux_6_9;
+    use crate::{Journal, SharedJournal};
 
     #[test]
     fn the_fault_that_brings_a_page_in_is_no_hint() {
@@ -375,6 +391,30 @@ mod tests {
         unknown.look(None, 100);
         unknown.look(None, 200);
         assert_eq!(unknown.guarded(150), None);
+    }
+
+    fn setup(starts_program: bool) -> Setup {
+        let nowhere = Path::new("/nowhere");
+        Setup {
+            fast_node: 1,
+            slow_node: numa::nodes().first().map_or(0, |node| node.number),
+            starts_program,
+            periods: Vec::new(),
+            drain_ns: 100_000_000,
+            journal: SharedJournal::new(Journal::open(nowhere).expect("nothing is written down there")),
+        }
+    }
+
+    #[test]
+    fn programs_that_are_started_need_a_kernel_that_looks_at_preferred_memory() {
+        let found = std::thread::spawn(|| {
+            play_linux_6_9();
+            [true, false].map(|starts_program| made(&setup(starts_program)))
+        });
+        let [started, running] = found.join().expect("it ends");
+        let problem = started.expect_err("it sees nothing").to_string();
+        assert!(problem.contains("before Linux 6.10"), "{problem}");
+        assert_eq!(running, Ok(()));
     }
 
     #[test]
