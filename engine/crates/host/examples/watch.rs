@@ -22,6 +22,7 @@ fn watched(words: &[String]) -> Result<String, HostError> {
     let setup = Setup {
         fast_node: 0,
         slow_node: 1,
+        starts_program: false,
         periods: Vec::new(),
         drain_ns: DRAIN.as_nanos() as u64,
         journal: journal.clone(),

@@ -307,7 +307,11 @@ impl Journal {
         let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
         file.write_all(line.as_bytes())?;
         file.sync_all()?;
-        // The name of a new file is on the disk only with its folder.
+        self.sync_folder()
+    }
+
+    /// The name of a new file is on the disk only with its folder.
+    fn sync_folder(&self) -> io::Result<()> {
         let folder = self.path.parent().unwrap_or(Path::new("/"));
         File::open(folder)?.sync_all()
     }
@@ -333,11 +337,23 @@ impl Journal {
         }
         left.reverse();
         self.changed = left;
-        if self.changed.is_empty() {
-            // Where it cannot be removed, its settings are put back once more, to what they hold.
-            let _ = fs::remove_file(&self.path);
-        }
+        // Where that fails, settings are put back once more, to what they hold.
+        let _ = self.keep_what_is_left();
         result
+    }
+
+    /// Takes out of the file what is put back, so that nobody writes it again over what a setting was set to since.
+    fn keep_what_is_left(&self) -> io::Result<()> {
+        if self.changed.is_empty() {
+            return fs::remove_file(&self.path);
+        }
+        let partial = self.path.with_extension("partial");
+        let lines: String = self.changed.iter().map(Changed::line).collect();
+        let mut file = File::create(&partial)?;
+        file.write_all(lines.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&partial, &self.path)?;
+        self.sync_folder()
     }
 }
 
@@ -414,6 +430,32 @@ mod tests {
         fs::create_dir(&setting).expect("a folder where the file was");
         let restored = journal.restore();
         assert!(restored[0].problem.is_some());
+        assert_eq!(Journal::open(&folder.0).expect("a journal").changed().len(), 1);
+    }
+
+    #[test]
+    fn what_is_put_back_is_not_put_back_again() {
+        let folder = Folder::new("again");
+        let names = ["first", "stuck", "last"];
+        let [first, stuck, last] = names.map(|name| folder.setting(name, "7"));
+        let mut journal = Journal::open(&folder.0).expect("a journal");
+        for setting in [&first, &stuck, &last] {
+            journal.set(setting, "8").expect("set");
+        }
+        fs::remove_file(&stuck).expect("removed");
+        fs::create_dir(&stuck).expect("a folder where the file was");
+        journal.restore();
+        // Somebody has another mind meanwhile.
+        fs::write(&first, "9").expect("a file");
+        journal.set(&last, "10").expect("set");
+        drop(journal); // as kill -9 does
+
+        let mut found = Journal::open(&folder.0).expect("a journal");
+        let left: Vec<&PathBuf> = found.changed().iter().map(|changed| &changed.path).collect();
+        assert_eq!(left, [&stuck, &last]);
+        found.restore();
+        let held = [&first, &last].map(|setting| value_of(setting).expect("a value"));
+        assert_eq!(held, ["9", "7"]);
         assert_eq!(Journal::open(&folder.0).expect("a journal").changed().len(), 1);
     }
 

@@ -19,7 +19,7 @@ pub struct Launch {
     pub command: Vec<OsString>,
     /// Its memory comes from this node as long as that has any; absent: from where the kernel takes it.
     pub node: Option<u32>,
-    /// The kernel's balancing may look at its memory.
+    /// The kernel's balancing may look at its memory; not before Linux 6.10.
     pub hint_faults: bool,
     /// Whether it may have transparent huge pages.
     pub huge_pages: bool,
@@ -31,7 +31,7 @@ impl Launch {
     /// Starts it.
     ///
     /// # Errors
-    /// When there is no such program, no such node, or no such group.
+    /// When there is no such program, no such node, or no such group, or the kernel does not know of such memory.
     pub fn start(&self) -> io::Result<Child> {
         let (program, arguments) = self
             .command

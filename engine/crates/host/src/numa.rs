@@ -96,39 +96,131 @@ pub fn move_pages(pid: i32, pages: &[u64], node: Option<u32>, shared_too: bool) 
 }
 
 /// New memory of this thread and of the programs that it starts comes from `node` as long as it has any. With
-/// `hint_faults` the kernel's balancing may look at it, where the kernel knows how to say that (Linux 6.10).
+/// `hint_faults` the kernel's balancing may look at it; of other memory that is preferred from a node it makes no faults.
 ///
 /// # Errors
-/// When there is no such node.
+/// When there is no such node; with `hint_faults` before Linux 6.10, which knows that of memory bound to nodes alone.
 pub fn prefer(node: u32, hint_faults: bool) -> io::Result<()> {
     let mut mask = [0u64; 16];
     let Some(word) = mask.get_mut(node as usize / 64) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     };
     *word |= 1 << (node % 64);
-    let set = |mode: libc::c_int| {
-        // SAFETY: the kernel reads the mask, which has 1024 bits.
-        let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, mask.as_ptr(), 1024 + 1) };
-        if result == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
+    let mode = if hint_faults {
+        MPOL_PREFERRED_MANY | MPOL_F_NUMA_BALANCING
+    } else {
+        MPOL_PREFERRED
     };
-    if hint_faults && set(MPOL_PREFERRED_MANY | MPOL_F_NUMA_BALANCING).is_ok() {
-        return Ok(());
+    // SAFETY: the kernel reads the mask, which has 1024 bits.
+    let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, mask.as_ptr(), 1024 + 1) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
     }
-    set(MPOL_PREFERRED)
+}
+
+/// Whether [`prefer`] can have hint faults here.
+///
+/// # Errors
+/// Those of [`prefer`].
+pub fn prefers_with_hint_faults(node: u32) -> io::Result<()> {
+    // A policy is its thread's alone, and goes with it.
+    let tried = std::thread::spawn(move || prefer(node, true)).join();
+    tried.unwrap_or_else(|_| Err(io::Error::other("it could not be tried")))
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     #[test]
     fn lists_of_the_kernel() {
         assert_eq!(numbers("0-2,5,7-8\n"), [0, 1, 2, 5, 7, 8]);
         assert!(numbers("\n").is_empty());
+    }
+
+    /// From now on the kernel answers this thread, and those that it starts, as Linux 6.9 does: no balancing with a policy
+    /// that is not bound to nodes.
+    pub(crate) fn play_linux_6_9() {
+        let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
+            code: code as u16,
+            jt,
+            jf,
+            k,
+        };
+        let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+        let answer = libc::BPF_RET | libc::BPF_K;
+        // The number of the call, and the lower half of its first argument.
+        let (call_at, mode_at) = (0, if cfg!(target_endian = "little") { 16 } else { 20 });
+        let mut steps = [
+            step(load, 0, 0, call_at),
+            step(
+                libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+                0,
+                3,
+                libc::SYS_set_mempolicy as u32,
+            ),
+            step(load, 0, 0, mode_at),
+            step(
+                libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K,
+                0,
+                1,
+                MPOL_F_NUMA_BALANCING as u32,
+            ),
+            step(answer, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EINVAL as u32),
+            step(answer, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog {
+            len: steps.len() as u16,
+            filter: steps.as_mut_ptr(),
+        };
+        // SAFETY: the kernel copies the program, whose every path ends in an answer.
+        let played = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
+        };
+        assert!(played, "{}", io::Error::last_os_error());
+    }
+
+    fn policy_of_this_thread() -> libc::c_int {
+        let mut mode = -1;
+        // SAFETY: the mode alone is asked for, which is ours.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_get_mempolicy,
+                &raw mut mode,
+                null::<u64>(),
+                0,
+                null::<u8>(),
+                0,
+            )
+        };
+        assert_eq!(result, 0, "{}", io::Error::last_os_error());
+        mode
+    }
+
+    #[test]
+    fn memory_without_hint_faults_is_not_taken_for_memory_with_them() {
+        let node = nodes().first().map_or(0, |node| node.number);
+        let found = std::thread::spawn(move || {
+            play_linux_6_9();
+            let refused = [prefer(node, true).is_err(), prefers_with_hint_faults(node).is_err()];
+            let before = policy_of_this_thread();
+            prefer(node, false).expect("every kernel knows that");
+            (refused, before, policy_of_this_thread())
+        });
+        assert_eq!(found.join().expect("it ends"), ([true, true], 0, MPOL_PREFERRED));
+    }
+
+    #[test]
+    fn trying_leaves_the_policy_of_this_thread() {
+        let node = nodes().first().map_or(0, |node| node.number);
+        // Kernels before 6.10 refuse it, and no other answer is known.
+        if let Err(error) = prefers_with_hint_faults(node) {
+            assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{error}");
+        }
+        assert_eq!(policy_of_this_thread(), 0);
     }
 
     #[test]

@@ -85,6 +85,9 @@ pub struct Setup {
     pub fast_node: u32,
     /// Memory node of the slow tier.
     pub slow_node: u32,
+    /// A program is started, whose memory comes from the slow node first; otherwise a process runs already, whose memory
+    /// comes from where it wants.
+    pub starts_program: bool,
     /// Events between two records that are wanted, for sources that count: by kind of record.
     pub periods: Vec<(AccessKind, u64)>,
     /// How often the source will be drained, in nanoseconds.

@@ -15,7 +15,7 @@ use crate::facts::{self, Facts};
 use crate::kernel::Kernel;
 use crate::linux::Linux;
 use crate::report::{REPORT_VERSION, Status};
-use crate::session::{Failure, end_of, put_back, settings, start};
+use crate::session::{Failure, and_stuck, caught, end_of, put_back, settings, start};
 
 /// What is held, and for how long.
 #[derive(Debug, Clone)]
@@ -285,11 +285,12 @@ pub fn run(plan: &Plan, mut line: impl FnMut(&str)) -> Result<Report, Failure> {
     let before = counters();
     // From here on a signal ends the run in good order.
     stop_on_signals();
-    let result = hold(plan, &wanted, &journal, &mut line);
+    let result = caught(|| hold(plan, &wanted, &journal, &mut line));
     let after = counters();
+    // Whatever became of it, the host is as it was.
     let changed = journal.get().changed().to_vec();
     let restored = settings(journal.get().restore(), &changed);
-    let mut report = result?;
+    let mut report = and_stuck(result, &restored)?;
     for held in &mut report.settings {
         held.after = value_of(held.path.as_ref()).ok();
         let stuck = restored.iter().find(|setting| setting.path == held.path);
@@ -335,11 +336,7 @@ fn hold(
         && let Err(error) = journal.get().start_sampling(pid)
     {
         // What it would go on with is not what was asked for.
-        launch::signal(pid, libc::SIGKILL);
-        while kernel.lives() {
-            let until = kernel.now_ns() + 20_000_000;
-            kernel.rest(until);
-        }
+        kernel.kill();
         return Err(error.into());
     }
     let begun_ns = monotonic_ns();
@@ -388,6 +385,58 @@ fn hold(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `touch FILE` is held a setting that has its value already, so that nothing of this host is changed.
+    fn touching(folder: &Path) -> Plan {
+        let path = Path::new("/proc/sys/kernel/ostype");
+        let value = value_of(path).expect("every kernel has it");
+        fs::create_dir_all(folder).expect("a folder");
+        let settings = serde_json::json!([{"path": path, "value": value}]);
+        fs::write(folder.join("settings.json"), settings.to_string()).expect("a file");
+        Plan {
+            settings: folder.join("settings.json"),
+            refuse_kdamonds: false,
+            group: None,
+            htmm: false,
+            report: None,
+            json: false,
+            kill_workload: false,
+            state: folder.join("state"),
+            command: vec!["touch".into(), folder.join("touched").into()],
+        }
+    }
+
+    #[test]
+    fn a_signal_before_the_start_is_the_end() {
+        let folder = std::env::temp_dir().join(format!("hold-stopped-{}", std::process::id()));
+        let plan = touching(&folder);
+        // It comes when the settings are held; no other test of this program asks for signals.
+        let result = run(&plan, |_| {
+            launch::signal(std::process::id() as i32, libc::SIGTERM);
+            while !stopped() {
+                std::thread::yield_now();
+            }
+        });
+        assert!(matches!(result, Err(Failure::Stopped)), "{result:?}");
+        assert!(!folder.join("touched").exists());
+        fs::remove_dir_all(&folder).expect("ours");
+    }
+
+    #[test]
+    fn a_bug_keeps_nothing_from_being_put_back() {
+        let folder = std::env::temp_dir().join(format!("hold-bug-{}", std::process::id()));
+        let plan = touching(&folder);
+        let result = run(&plan, |line| panic!("while it says '{line}'"));
+        let problem = result.expect_err("it was a bug").to_string();
+        assert!(
+            problem.contains("a bug of ours") && problem.contains("ostype = Linux"),
+            "{problem}"
+        );
+        // Nothing is held any more, and somebody else may run.
+        assert!(!folder.join("state/settings.journal").exists());
+        assert!(Owner::take(&plan.state).is_ok());
+        fs::remove_dir_all(&folder).expect("ours");
+    }
 
     #[test]
     fn only_settings_of_the_host() {

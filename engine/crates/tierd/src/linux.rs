@@ -14,6 +14,8 @@ use crate::kernel::{Kernel, Refusal};
 /// How long the status of a program that is ending is waited for: its memory has to be freed first.
 const LAST_LOOKS: u32 = 1000;
 const LAST_LOOK: Duration = Duration::from_millis(5);
+/// How often is looked for the end of a program that was killed.
+const KILLED_LOOK_NS: u64 = 20_000_000;
 
 /// This host.
 #[derive(Debug)]
@@ -47,6 +49,15 @@ impl Linux {
     #[must_use]
     pub fn status(&self) -> Option<i32> {
         self.status
+    }
+
+    /// Ends the program that was started at once, and waits for that.
+    pub fn kill(&mut self) {
+        launch::signal(self.main, libc::SIGKILL);
+        while self.lives() {
+            let until = self.now_ns() + KILLED_LOOK_NS;
+            self.rest(until);
+        }
     }
 
     fn reap(&mut self) {

@@ -80,6 +80,7 @@ fn failed(failure: &Failure) -> ExitCode {
         Failure::Input(_) => BAD_INPUT.into(),
         Failure::Host(_) => UNFIT_HOST.into(),
         Failure::Bug(_) => BUG.into(),
+        Failure::Stopped => STOPPED.into(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A run from its beginning to its end: everything that is checked before, done, and put back afterwards.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -40,6 +41,9 @@ pub enum Failure {
     /// A bug of ours.
     #[error("{0}")]
     Bug(String),
+    /// A signal came before there was anything to be run.
+    #[error("stopped by a signal before the program was started")]
+    Stopped,
 }
 
 impl From<HostError> for Failure {
@@ -234,13 +238,31 @@ fn begin(plan: &Plan, needs: Needs, chosen: &Chosen) -> Result<i32, Failure> {
     }
 }
 
-/// Starts a program; its process.
+/// Starts a program, unless a signal has come; its process.
 pub(crate) fn start(launch: &Launch) -> Result<i32, Failure> {
+    if stopped() {
+        return Err(Failure::Stopped);
+    }
     let child = launch.start().map_err(|error| {
         let program = launch.command.first().map(|word| word.to_string_lossy().into_owned());
         Failure::Input(format!("{}: {error}", program.unwrap_or_default()))
     })?;
     Ok(child.id() as i32)
+}
+
+/// Names of the rights that are left, once the others were to be given up. Where they could not be, a program that was just
+/// started is ended: the daemon would watch it with more rights than it says.
+fn kept(left: io::Result<u64>, target: &Target, pid: i32) -> Result<Vec<&'static str>, Failure> {
+    let left = left.map_err(|error| {
+        if matches!(target, Target::Command(_)) {
+            Linux::new(pid, true, false).kill();
+        }
+        Failure::Host(format!(
+            "the rights that are not needed cannot be given up (capset, no_new_privs): {error}; so nothing is run with them"
+        ))
+    })?;
+    let each = KEPT.iter().filter(|(_, number, _)| left >> number & 1 == 1);
+    Ok(each.map(|(name, ..)| *name).collect())
 }
 
 /// Exit code and signal of what `waitpid` says.
@@ -292,6 +314,7 @@ pub fn run(plan: &Plan, mut line: impl FnMut(&str)) -> Result<Report, Failure> {
     let setup = Setup {
         fast_node: plan.nodes[0],
         slow_node: plan.nodes[1],
+        starts_program: matches!(plan.target, Target::Command(_)),
         periods: requests
             .iter()
             .map(|request| (kind_of(request.event), request.period))
@@ -309,19 +332,13 @@ pub fn run(plan: &Plan, mut line: impl FnMut(&str)) -> Result<Report, Failure> {
     let changed = journal.get().changed().to_vec();
     let restored = settings(journal.get().restore(), &changed);
     drop(owner);
-    if let (Err(failure), Some(stuck)) = (&result, restored.iter().find(|setting| setting.problem.is_some())) {
-        return Err(Failure::Host(format!(
-            "{failure}; and {} could not be put back, which `tierd restore` tries again",
-            stuck.path
-        )));
-    }
-    let mut report = result?;
+    let mut report = and_stuck(result, &restored)?;
     (report.settings, report.left_over) = (restored, left_over);
     Ok(report)
 }
 
 /// Does work that must not keep what comes after it from being done, even if it panics.
-fn caught<R>(work: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
+pub(crate) fn caught<R>(work: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
@@ -330,6 +347,18 @@ fn caught<R>(work: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
             text.unwrap_or_else(|| "a panic".to_owned())
         )))
     })
+}
+
+/// Why there was no run, and with it the setting that is still changed, if any is.
+pub(crate) fn and_stuck<R>(result: Result<R, Failure>, restored: &[Setting]) -> Result<R, Failure> {
+    let stuck = restored.iter().find(|setting| setting.problem.is_some());
+    match (result, stuck) {
+        (Err(failure), Some(stuck)) => Err(Failure::Host(format!(
+            "{failure}; and {} could not be put back, which `tierd restore` tries again",
+            stuck.path
+        ))),
+        (result, _) => result,
+    }
 }
 
 /// What is known of the host before the run.
@@ -388,12 +417,7 @@ fn manage(
     let server = Server::open(&plan.state)
         .map_err(|error| Failure::Host(format!("{}: {error}", metrics::socket(&plan.state).display())))?;
     let pid = begin(plan, policy.needs(), &chosen)?;
-    let rights = launch::drop_capabilities().unwrap_or(0);
-    let capabilities: Vec<&str> = KEPT
-        .iter()
-        .filter(|(_, number, _)| rights >> number & 1 == 1)
-        .map(|(name, ..)| *name)
-        .collect();
+    let capabilities = kept(launch::drop_capabilities(), &plan.target, pid)?;
     let moves_shared = capabilities.contains(&"CAP_SYS_NICE");
     if let Err(error) = server.serve() {
         notes.push(format!("there are no figures on the socket: {error}"));
@@ -592,5 +616,51 @@ fn wait(kernel: &mut Linux) {
         kernel.processes();
         let until = kernel.now_ns() + SECOND_NS / 20;
         kernel.rest(until);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn who_is_stopped_hears_of_a_setting_that_is_still_changed() {
+        let setting = |problem: Option<&str>| Setting {
+            path: "/proc/sys/vm/swappiness".to_owned(),
+            value: "1".to_owned(),
+            during: None,
+            problem: problem.map(ToOwned::to_owned),
+        };
+        let stopped = || Err::<(), _>(Failure::Stopped);
+        assert!(matches!(and_stuck(stopped(), &[setting(None)]), Err(Failure::Stopped)));
+        match and_stuck(stopped(), &[setting(None), setting(Some("it still holds '1'"))]) {
+            Err(Failure::Host(text)) => assert!(text.contains("swappiness could not be put back"), "{text}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn rights_that_are_left_have_names() {
+        let target = Target::Process(1);
+        let named = kept(Ok(1 << 21 | 1 << 23), &target, 1).expect("they were given up");
+        assert_eq!(named, ["CAP_SYS_ADMIN", "CAP_SYS_NICE"]);
+    }
+
+    #[test]
+    fn nothing_runs_with_rights_that_were_not_given_up() {
+        let mut child = Command::new("sleep").arg("1000").spawn().expect("it starts");
+        let pid = child.id() as i32;
+        let refused = || Err(io::Error::from_raw_os_error(libc::EPERM));
+        // A process that ran before is nobody's to end.
+        assert!(matches!(
+            kept(refused(), &Target::Process(pid), pid),
+            Err(Failure::Host(_))
+        ));
+        assert!(child.try_wait().expect("a child of ours").is_none());
+        let problem = kept(refused(), &Target::Command(vec!["sleep".into()]), pid).expect_err("it was refused");
+        assert!(problem.to_string().contains("cannot be given up"), "{problem}");
+        assert!(!follow::lives(pid));
     }
 }

@@ -72,6 +72,7 @@ fn driver(child: &Child, nodes: [u32; 2]) -> Result<Driver<Linux>, HostError> {
     let source = (known.open)(&Setup {
         fast_node: nodes[0],
         slow_node: nodes[1],
+        starts_program: false,
         periods: Vec::new(),
         drain_ns: 50_000_000,
         journal: SharedJournal::new(Journal::open(&folder)?),

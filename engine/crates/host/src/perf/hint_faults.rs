@@ -2,9 +2,14 @@
 //! of each is a page fault, whose address the kernel's own event of page faults says.
 //!
 //! Balancing runs in its mode for memory tiers (2), in which it guards pages of slow tiers alone, with a threshold of 0 ms, so
-//! that no page counts as hot and the kernel moves none itself. Both are settings of the whole host, changed through the
-//! journal. Mode 1, which kernels start with on machines of several nodes, is taken over and put back; 2 and 3 say that somebody
-//! uses balancing for tiers, who is left alone.
+//! that no page counts as hot. Both are settings of the whole host, changed through the journal. Mode 1, which kernels start
+//! with on machines of several nodes, is taken over and put back; 2 and 3 say that somebody uses balancing for tiers, who is
+//! left alone.
+//!
+//! The kernel asks for the threshold only where the node of the faulting processor is short of free memory; otherwise it moves
+//! every page there that faults. It leaves what is preferred from the slow node, as the memory of a program that is started
+//! here, but not what a process took that runs already: that one is not watched while a node has so much free. Memory
+//! that becomes free later, and other processes of the host, remain; what the kernel moved is told in a note.
 //!
 //! What is honest to know: a page faults at most once a scan, so that hot pages stand out by faulting soon and in every
 //! scan, not by number; and the first touch of a page that was never there is a fault, too. Pages that were in memory
@@ -24,6 +29,7 @@ use super::record::field;
 use super::stream::Stream;
 use crate::area::Area;
 use crate::descriptors::remedy;
+use crate::numa::{self, Node};
 use crate::pagemap::{PRESENT, Pagemap};
 use crate::source::{Access, AccessKind, Drained, Known, Setup, Signals, Source};
 use crate::{HostError, PAGE_BYTES, monotonic_ns, value_of};
@@ -39,7 +45,7 @@ const CHUNK_PAGES: u64 = 512;
 /// Hint faults of NUMA balancing.
 pub const HINT_FAULTS: Known = Known {
     name: "hint-faults",
-    meaning: "first touches of pages of slow memory after each scan of NUMA balancing (Linux 5.18, two memory tiers, debugfs)",
+    meaning: "first touches of pages of slow memory after each scan of NUMA balancing (Linux 5.18, 6.10 for programs that tierd starts, two memory tiers, debugfs)",
     signals: Signals {
         load_misses: false,
         slow_load_misses: false,
@@ -136,6 +142,47 @@ fn probe() -> Result<(), HostError> {
     }
 }
 
+/// Free memory of a node above which the kernel moves there what faults. Its own bound is for each zone of the node, and
+/// higher by watermarks.
+fn plenty_bytes(node: &Node) -> u64 {
+    (1 << 30).max(node.total_bytes / 16)
+}
+
+/// Whether the kernel leaves pages of a process that runs already where they are when they fault.
+fn left_alone(nodes: &[Node], slow_node: u32) -> Result<(), HostError> {
+    let mut fast = nodes.iter().filter(|node| node.cpus > 0 && node.number != slow_node);
+    let Some(node) = fast.find(|node| node.free_bytes > plenty_bytes(node)) else {
+        return Ok(());
+    };
+    let mib = |bytes: u64| bytes >> 20;
+    Err(unfit(format!(
+        "hint faults are not used on a process that runs already while node {} has {} MiB free: above {} MiB the kernel itself moves there what faults",
+        node.number,
+        mib(node.free_bytes),
+        mib(plenty_bytes(node))
+    )))
+}
+
+/// Pages that the kernel's balancing has moved to fast memory since the boot.
+fn promoted_pages() -> u64 {
+    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let count = text.lines().find_map(|line| line.strip_prefix("pgpromote_success "));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Whether the kernel makes hint faults of the memory that a workload will have, and leaves it to us to move it.
+fn made(setup: &Setup) -> Result<(), HostError> {
+    if !setup.starts_program {
+        return left_alone(&numa::nodes(), setup.slow_node);
+    }
+    numa::prefers_with_hint_faults(setup.slow_node).map_err(|error| {
+        unfit(format!(
+            "before Linux 6.10 balancing makes no hint faults of memory that a program takes from one node first, as tierd has it do (node {}: {error})",
+            setup.slow_node
+        ))
+    })
+}
+
 /// Passes of balancing over an address space.
 #[derive(Debug, Default)]
 struct Passes {
@@ -207,12 +254,15 @@ impl Resident {
 #[derive(Debug)]
 struct HintFaults {
     stream: Stream,
+    /// What the kernel had moved itself when this began.
+    promoted_pages: u64,
     processes: BTreeMap<i32, Watched>,
 }
 
 impl HintFaults {
     fn open(setup: &Setup) -> Result<Self, HostError> {
         mode()?;
+        made(setup)?;
         let scopes: Vec<Scope> = event::online()
             .map_err(|error| unfit(format!("the processors of this host are not known: {error}")))?
             .into_iter()
@@ -232,6 +282,7 @@ impl HintFaults {
         journal.set(Path::new(MODE), FOR_TIERS)?;
         Ok(Self {
             stream,
+            promoted_pages: promoted_pages(),
             processes: BTreeMap::new(),
         })
     }
@@ -331,6 +382,14 @@ impl Source for HintFaults {
         Ok(drained)
     }
 
+    fn notes(&self) -> Vec<String> {
+        let moved = promoted_pages().saturating_sub(self.promoted_pages);
+        let note = format!(
+            "the kernel moved {moved} pages of 4 KiB to fast memory itself at their hint faults, this process's or somebody else's"
+        );
+        Vec::from_iter((moved > 0).then_some(note))
+    }
+
     fn detach(&mut self) {
         self.processes.clear();
         self.stream = Stream::default();
@@ -340,6 +399,8 @@ impl Source for HintFaults {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::numa::tests::play_linux_6_9;
+    use crate::{Journal, SharedJournal};
 
     #[test]
     fn the_fault_that_brings_a_page_in_is_no_hint() {
@@ -375,6 +436,62 @@ mod tests {
         unknown.look(None, 100);
         unknown.look(None, 200);
         assert_eq!(unknown.guarded(150), None);
+    }
+
+    fn setup(starts_program: bool) -> Setup {
+        let nowhere = Path::new("/nowhere");
+        Setup {
+            fast_node: 1,
+            slow_node: numa::nodes().first().map_or(0, |node| node.number),
+            starts_program,
+            periods: Vec::new(),
+            drain_ns: 100_000_000,
+            journal: SharedJournal::new(Journal::open(nowhere).expect("nothing is written down there")),
+        }
+    }
+
+    #[test]
+    fn programs_that_are_started_need_a_kernel_that_looks_at_preferred_memory() {
+        let found = std::thread::spawn(|| {
+            play_linux_6_9();
+            [true, false].map(|starts_program| made(&setup(starts_program)))
+        });
+        let [started, running] = found.join().expect("it ends");
+        let problem = started.expect_err("it sees nothing").to_string();
+        assert!(problem.contains("before Linux 6.10"), "{problem}");
+        let problem = running.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(!problem.contains("Linux 6.10"), "{problem}");
+    }
+
+    #[test]
+    fn where_the_kernel_moves_pages_itself_a_running_process_is_not_watched() {
+        const GIB: u64 = 1 << 30;
+        let node = |number, total_bytes, free_bytes, cpus| Node {
+            number,
+            total_bytes,
+            free_bytes,
+            cpus,
+            read_latency_ns: None,
+        };
+        let slow = node(2, 256 * GIB, 200 * GIB, 0);
+        // A sixteenth of the node, and never less than 1 GiB.
+        for (total_bytes, most_bytes) in [(64 * GIB, 4 * GIB), (8 * GIB, GIB)] {
+            let fast = |free_bytes| [node(0, total_bytes, free_bytes, 16), slow.clone()];
+            assert_eq!(left_alone(&fast(most_bytes), 2), Ok(()));
+            let problem = left_alone(&fast(most_bytes + GIB), 2).expect_err("the kernel moves pages");
+            assert!(problem.to_string().contains("node 0 has"), "{problem}");
+        }
+        // Pages go to where the processor is that takes the fault, whichever node is the fast tier.
+        let sockets = [
+            node(0, 64 * GIB, GIB, 16),
+            node(1, 64 * GIB, 50 * GIB, 16),
+            slow.clone(),
+        ];
+        let problem = left_alone(&sockets, 2).expect_err("the kernel moves pages").to_string();
+        assert!(
+            problem.contains("node 1 has 51200 MiB free: above 4096 MiB"),
+            "{problem}"
+        );
     }
 
     #[test]
