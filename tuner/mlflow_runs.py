@@ -56,9 +56,10 @@ class MlflowRuns:
         """Child runs of finished trials, and their values as a series of the parent."""
         for row in rows:
             self._send(row)
-        self._client.log_batch(
-            self.parent, metrics=metrics_of(self._series(rows)), params=_params(self._summary())
-        )
+        # MLflow refuses a parameter of another value, and this number grows with --extend.
+        tags = {"tiertune.validation_seeds": str(self._plan.validation_seeds)}
+        series = metrics_of(self._series(rows))
+        self._client.log_batch(self.parent, series, _params(self._summary()), tags_of(tags))
         best = metrics_of(self._best())
         for first in range(0, len(best), PAGE):
             self._client.log_batch(self.parent, metrics=best[first : first + PAGE])
@@ -171,6 +172,7 @@ class MlflowRuns:
         return series
 
     def _summary(self) -> dict[str, Any]:
+        """The parameters of the parent: what no extension changes."""
         plan = self._plan
         scenarios = [cell.scenario for cell in plan.cells]
         several = {
@@ -184,7 +186,6 @@ class MlflowRuns:
             "initial": plan.initial,
             "optimiser": plan.optimiser,
             "cells": len(plan.cells),
-            "validation_seeds": plan.validation_seeds,
             **{name: ", ".join(dict.fromkeys(values)) for name, values in several.items()},
         }
 

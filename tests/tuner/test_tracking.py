@@ -29,7 +29,9 @@ CELL = f"{SCENARIO.key}/toy-system"
 PLAN = toy_plan(trials=6)
 
 
-def mirrored(results: Path, plan: CampaignPlan, backend: ToyBackend, **changes: Any) -> list[str]:
+def mirrored(
+    results: Path, plan: CampaignPlan, backend: ToyBackend, *, extend: bool = False, **changes: Any
+) -> list[str]:
     """A campaign with its mirror; the notes it gave."""
     notes: list[str] = []
 
@@ -37,7 +39,10 @@ def mirrored(results: Path, plan: CampaignPlan, backend: ToyBackend, **changes: 
         if isinstance(event, Note):
             notes.append(event.text)
 
-    tune(plan, results, backend, mirror=lambda j: Mirror(j, plan, results, listener=listen, **changes))
+    def mirror(journal: Journal) -> Mirror:
+        return Mirror(journal, plan, results, listener=listen, **changes)
+
+    tune(plan, results, backend, extend=extend, mirror=mirror)
     return notes
 
 
@@ -267,6 +272,26 @@ def test_an_interrupted_campaign_says_so(tmp_path: Path) -> None:
     assert mirrored(tmp_path, PLAN, ToyBackend(), patience_s=120.0) == []
     parent, children = parent_and_children(runs_of(tmp_path))
     assert parent.info.status == "FINISHED"
+    assert len(children) == len(table(journal_path(tmp_path, "toy")))
+
+
+def test_a_campaign_that_was_extended_is_sent_to_the_run_that_it_has(tmp_path: Path) -> None:
+    """MLflow's parameters never change, and numbers of seeds and trials may grow."""
+    from mlflow import MlflowClient
+
+    assert mirrored(tmp_path, PLAN, ToyBackend(), patience_s=120.0) == []
+    before, _ = parent_and_children(runs_of(tmp_path))
+    assert before.data.tags["tiertune.validation_seeds"] == "5"
+    # Earlier versions sent the number as a parameter, which is there for good.
+    client = MlflowClient(tracking_uri=tracking_uri(tmp_path))
+    client.log_param(before.info.run_id, "validation_seeds", 5)
+    longer = toy_plan(trials=8, validation_seeds=8)
+    assert mirrored(tmp_path, longer, ToyBackend(), extend=True, patience_s=120.0) == []
+    with Journal(journal_path(tmp_path, "toy"), writer=False) as journal:
+        assert journal.unsent() == []
+    parent, children = parent_and_children(runs_of(tmp_path))
+    assert (parent.info.run_id, parent.info.status) == (before.info.run_id, "FINISHED")
+    assert parent.data.tags["tiertune.validation_seeds"] == "8"
     assert len(children) == len(table(journal_path(tmp_path, "toy")))
 
 
