@@ -50,6 +50,14 @@ class MlflowRuns:
         self._best_sent: dict[str, int] = {}
         self._sweep()
         self.parent = self._run("campaign", self._claim.name, self._claim.created_at, self._parent_tags())
+
+    @property
+    def running(self) -> bool:
+        """Whether the parent was RUNNING when it was found or made."""
+        return self._known["campaign"][1] == "RUNNING"
+
+    def begin(self) -> None:
+        """The parent is RUNNING until `finish`, also where it had ended before."""
         self._client.update_run(self.parent, status="RUNNING")
 
     def send(self, rows: Sequence[Row]) -> None:

@@ -205,6 +205,25 @@ def test_trap_9_runs_are_in_sqlite_and_nowhere_else(
     }
 
 
+@pytest.mark.parametrize(("before", "after"), [("FINISHED",) * 2, ("KILLED",) * 2, ("RUNNING", "FINISHED")])
+def test_a_file_that_cannot_be_attached_leaves_no_run_that_seems_to_go_on(
+    results: Path, before: str, after: str
+) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=tracking_uri(results))
+    parent, _ = parent_and_children(runs_of(results))
+    client.update_run(parent.info.run_id, status=before)
+    with Journal(journal_path(results, "toy"), writer=False) as journal:
+        said = attach_files(journal, PLAN, results, [results / "no-such-report.html"])
+    assert said is not None
+    assert "did not take the files" in said
+    try:
+        assert client.get_run(parent.info.run_id).info.status == after
+    finally:
+        client.update_run(parent.info.run_id, status="FINISHED")
+
+
 def test_sending_everything_again_changes_nothing(results: Path) -> None:
     def shown() -> Any:
         return sorted(
