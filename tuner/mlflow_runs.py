@@ -147,16 +147,15 @@ class MlflowRuns:
         return identity
 
     def _series(self, rows: Iterable[Row]) -> list[tuple[str, float, str, int]]:
-        """The objective over the trials of each search."""
+        """The objective over the trials of each search; a short run compares with none of the whole."""
         objectives = {cell.key: cell.objective for cell in self._plan.cells}
         series = []
         for row in rows:
             metric = objectives[row.trial.cell].metric
             if row.trial.purpose == "search" and row.status is Status.OK:
                 name = metric if len(objectives) == 1 else f"{_name(row.trial.cell)}/{metric}"
-                series.append(
-                    (f"search/{name}", row.metrics[metric], row.finished_at or "", row.trial.number)
-                )
+                of = "search" if row.trial.fidelity == 1.0 else "search-short"
+                series.append((f"{of}/{name}", row.metrics[metric], row.finished_at or "", row.trial.number))
         return series
 
     def _best(self) -> list[tuple[str, float, str, int]]:

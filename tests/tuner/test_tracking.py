@@ -21,6 +21,7 @@ from tiertune.tuner.events import Event, Note
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.loop import journal_path, tune
 from tiertune.tuner.plan import CampaignPlan
+from tiertune.tuner.search.rules import SearchRules
 from tiertune.tuner.tracking import Mirror, attach_files, tracking_uri
 from tiertune.tuner.trial import Measurement, Status, Trial
 from tiertune.tuner.validation import outcome
@@ -169,6 +170,22 @@ def test_the_parent_follows_the_best_so_far(results: Path) -> None:
     wanted = {number: RUNTIME.value(min(known)) for number, known in enumerate(costs) if number >= first}
     assert {one.step: one.value for one in history} == wanted
     assert len(history) == len(wanted)
+
+
+def test_short_runs_are_a_series_of_their_own(tmp_path: Path) -> None:
+    from mlflow import MlflowClient
+
+    plan = toy_plan(trials=8, rules=SearchRules(short_runs=0.25))
+    assert mirrored(tmp_path, plan, ToyBackend(), patience_s=120.0) == []
+    parent, _ = parent_and_children(runs_of(tmp_path))
+    with Journal(journal_path(tmp_path, "toy"), writer=False) as journal:
+        rows = journal.rows(CELL, "search")
+    client = MlflowClient(tracking_uri=tracking_uri(tmp_path))
+    for series, fidelity in (("search", 1.0), ("search-short", 0.25)):
+        history = client.get_metric_history(parent.info.run_id, f"{series}/{RUNTIME.metric}")
+        mine = {r.trial.number: r.metrics[RUNTIME.metric] for r in rows if r.trial.fidelity == fidelity}
+        assert mine
+        assert {one.step: one.value for one in history} == mine
 
 
 def test_trap_9_infinity_is_named_and_not_stored_as_a_number(results: Path) -> None:
