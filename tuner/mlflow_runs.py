@@ -50,15 +50,24 @@ class MlflowRuns:
         self._best_sent: dict[str, int] = {}
         self._sweep()
         self.parent = self._run("campaign", self._claim.name, self._claim.created_at, self._parent_tags())
+
+    @property
+    def running(self) -> bool:
+        """Whether the parent was RUNNING when it was found or made."""
+        return self._known["campaign"][1] == "RUNNING"
+
+    def begin(self) -> None:
+        """The parent is RUNNING until `finish`, also where it had ended before."""
         self._client.update_run(self.parent, status="RUNNING")
 
     def send(self, rows: Sequence[Row]) -> None:
         """Child runs of finished trials, and their values as a series of the parent."""
         for row in rows:
             self._send(row)
-        self._client.log_batch(
-            self.parent, metrics=metrics_of(self._series(rows)), params=_params(self._summary())
-        )
+        # MLflow refuses a parameter of another value, and this number grows with --extend.
+        tags = {"tiertune.validation_seeds": str(self._plan.validation_seeds)}
+        series = metrics_of(self._series(rows))
+        self._client.log_batch(self.parent, series, _params(self._summary()), tags_of(tags))
         best = metrics_of(self._best())
         for first in range(0, len(best), PAGE):
             self._client.log_batch(self.parent, metrics=best[first : first + PAGE])
@@ -138,16 +147,15 @@ class MlflowRuns:
         return identity
 
     def _series(self, rows: Iterable[Row]) -> list[tuple[str, float, str, int]]:
-        """The objective over the trials of each search."""
+        """The objective over the trials of each search; a short run compares with none of the whole."""
         objectives = {cell.key: cell.objective for cell in self._plan.cells}
         series = []
         for row in rows:
             metric = objectives[row.trial.cell].metric
             if row.trial.purpose == "search" and row.status is Status.OK:
                 name = metric if len(objectives) == 1 else f"{_name(row.trial.cell)}/{metric}"
-                series.append(
-                    (f"search/{name}", row.metrics[metric], row.finished_at or "", row.trial.number)
-                )
+                of = "search" if row.trial.fidelity == 1.0 else "search-short"
+                series.append((f"{of}/{name}", row.metrics[metric], row.finished_at or "", row.trial.number))
         return series
 
     def _best(self) -> list[tuple[str, float, str, int]]:
@@ -171,6 +179,7 @@ class MlflowRuns:
         return series
 
     def _summary(self) -> dict[str, Any]:
+        """The parameters of the parent: what no extension changes."""
         plan = self._plan
         scenarios = [cell.scenario for cell in plan.cells]
         several = {
@@ -184,7 +193,6 @@ class MlflowRuns:
             "initial": plan.initial,
             "optimiser": plan.optimiser,
             "cells": len(plan.cells),
-            "validation_seeds": plan.validation_seeds,
             **{name: ", ".join(dict.fromkeys(values)) for name, values in several.items()},
         }
 

@@ -107,7 +107,9 @@ class Mirror:
     def _connect(self) -> MlflowRuns:
         from tiertune.tuner.mlflow_runs import MlflowRuns  # seconds of imports
 
-        return MlflowRuns(self._journal, self._plan, self._results, self.uri, self._experiment)
+        runs = MlflowRuns(self._journal, self._plan, self._results, self.uri, self._experiment)
+        runs.begin()
+        return runs
 
     def _drain(self, runs: MlflowRuns) -> None:
         while batch := [subject for subject in self._journal.unsent() if subject != "campaign"][:BATCH]:
@@ -129,14 +131,18 @@ def attach_files(
     uri: str | None = None,
     experiment: str = "tiertune",
 ) -> str | None:
-    """Put files on the campaign's run; a sentence on what went wrong, None where nothing did."""
+    """Put files on the run of a campaign that is complete; a sentence on what went wrong, None where nothing
+    did."""
     from tiertune.tuner.mlflow_runs import MlflowRuns
 
     place = tracking_uri(results, uri)
     try:
         runs = MlflowRuns(journal, plan, results.resolve(), place, experiment)
-        runs.attach(files)
-        runs.finish(complete=True)
+        try:
+            runs.attach(files)
+        finally:
+            if runs.running:  # made just now, or left so: nothing runs any more
+                runs.finish(complete=True)
     except Exception as failure:  # a report is made, whether or not MLflow takes it
         return f"MLflow at {place} did not take the files: {type(failure).__name__}: {failure}"
     return None

@@ -44,7 +44,8 @@ class Outcome:
 
     `complete` means that every planned run has ended; `lost` counts pairs in which only the tuned run failed.
     With two objectives there is a `front`, as soon as there are seeds enough, and `failed` has those that
-    failed on some seed or broke a constraint, by canonical text, and why.
+    failed on some seed or broke a constraint, by canonical text, and why. `gains` are the log-ratios that the
+    interval is of: those of pairs, or the means of hosts.
     """
 
     winner: Row | None
@@ -57,6 +58,7 @@ class Outcome:
     lost: int = 0
     front: Front | None = None
     failed: tuple[tuple[str, str], ...] = ()
+    gains: tuple[float, ...] = ()
 
 
 def judgement_trials(trials: int, seeds: int, objectives: Objectives | None) -> tuple[int, int]:
@@ -102,8 +104,9 @@ def outcome(journal: Journal, cell: str, objective: Objective, generation: int) 
     costs = [(d.cost, w.cost) for d, w in pairs if d.cost is not None and w.cost is not None]
     lost = sum(d.cost is not None and _failed(w) for d, w in pairs)
     found = effect([d for d, _ in costs], [w for _, w in costs])
+    gains = tuple(d - w for d, w in costs)
     if found is not None and cell in campaign.get("live", ()):
-        found = _over_hosts(found, pairs)
+        found, gains = _over_hosts(found, gains, pairs)
     text = verdict(found, objective, lost, len(pairs))
     rules = constraints_of(campaign)
     whole = [pair for pair in pairs if all(row.status is Status.OK for row in pair)]
@@ -128,7 +131,7 @@ def outcome(journal: Journal, cell: str, objective: Objective, generation: int) 
     if objectives is not None:
         improved = front is not None and front.improved and complete
     ordered = [d for d, _ in pairs], [w for _, w in pairs]
-    return Outcome(winner, *ordered, found, improved, text, complete, lost, front, failed)
+    return Outcome(winner, *ordered, found, improved, text, complete, lost, front, failed, gains)
 
 
 def _failed(row: Row) -> bool:
@@ -176,15 +179,19 @@ def _front(
     return front_of(objectives, default, values), tuple(failed)
 
 
-def _over_hosts(found: Effect, pairs: Sequence[tuple[Row, Row]]) -> Effect:
-    """The effect with the interval of the hosts, where these differ by more than pairs of one host do."""
+def _over_hosts(
+    found: Effect, gains: tuple[float, ...], pairs: Sequence[tuple[Row, Row]]
+) -> tuple[Effect, tuple[float, ...]]:
+    """The effect with the interval of the hosts and their gains, where hosts differ by more than pairs of one
+    do."""
     judged = host_gains(pairs)
     over = host_effect([gain for _, gain in judged], [host for host, _ in judged])
     if over is None or over.pooled:
-        return found
+        return found, gains
     improved = over.low > 0.0 and over.mean >= math.log1p(MIN_EFFECT)
     low, high = math.exp(over.low), math.exp(over.high)
-    return replace(found, ratio=math.exp(over.mean), low=low, high=high, improved=improved)
+    of_hosts = replace(found, ratio=math.exp(over.mean), low=low, high=high, improved=improved)
+    return of_hosts, tuple(over.by_host.values())
 
 
 def host_gains(pairs: Sequence[tuple[Row, Row]]) -> list[tuple[str, float]]:

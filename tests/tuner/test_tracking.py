@@ -21,6 +21,7 @@ from tiertune.tuner.events import Event, Note
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.loop import journal_path, tune
 from tiertune.tuner.plan import CampaignPlan
+from tiertune.tuner.search.rules import SearchRules
 from tiertune.tuner.tracking import Mirror, attach_files, tracking_uri
 from tiertune.tuner.trial import Measurement, Status, Trial
 from tiertune.tuner.validation import outcome
@@ -29,7 +30,9 @@ CELL = f"{SCENARIO.key}/toy-system"
 PLAN = toy_plan(trials=6)
 
 
-def mirrored(results: Path, plan: CampaignPlan, backend: ToyBackend, **changes: Any) -> list[str]:
+def mirrored(
+    results: Path, plan: CampaignPlan, backend: ToyBackend, *, extend: bool = False, **changes: Any
+) -> list[str]:
     """A campaign with its mirror; the notes it gave."""
     notes: list[str] = []
 
@@ -37,7 +40,10 @@ def mirrored(results: Path, plan: CampaignPlan, backend: ToyBackend, **changes: 
         if isinstance(event, Note):
             notes.append(event.text)
 
-    tune(plan, results, backend, mirror=lambda j: Mirror(j, plan, results, listener=listen, **changes))
+    def mirror(journal: Journal) -> Mirror:
+        return Mirror(journal, plan, results, listener=listen, **changes)
+
+    tune(plan, results, backend, extend=extend, mirror=mirror)
     return notes
 
 
@@ -166,6 +172,22 @@ def test_the_parent_follows_the_best_so_far(results: Path) -> None:
     assert len(history) == len(wanted)
 
 
+def test_short_runs_are_a_series_of_their_own(tmp_path: Path) -> None:
+    from mlflow import MlflowClient
+
+    plan = toy_plan(trials=8, rules=SearchRules(short_runs=0.25))
+    assert mirrored(tmp_path, plan, ToyBackend(), patience_s=120.0) == []
+    parent, _ = parent_and_children(runs_of(tmp_path))
+    with Journal(journal_path(tmp_path, "toy"), writer=False) as journal:
+        rows = journal.rows(CELL, "search")
+    client = MlflowClient(tracking_uri=tracking_uri(tmp_path))
+    for series, fidelity in (("search", 1.0), ("search-short", 0.25)):
+        history = client.get_metric_history(parent.info.run_id, f"{series}/{RUNTIME.metric}")
+        mine = {r.trial.number: r.metrics[RUNTIME.metric] for r in rows if r.trial.fidelity == fidelity}
+        assert mine
+        assert {one.step: one.value for one in history} == mine
+
+
 def test_trap_9_infinity_is_named_and_not_stored_as_a_number(results: Path) -> None:
     """MLflow stores infinity as 1.797e308."""
     _, children = parent_and_children(runs_of(results))
@@ -198,6 +220,25 @@ def test_trap_9_runs_are_in_sqlite_and_nowhere_else(
         "report.html",
         "tuned/toy.yaml",
     }
+
+
+@pytest.mark.parametrize(("before", "after"), [("FINISHED",) * 2, ("KILLED",) * 2, ("RUNNING", "FINISHED")])
+def test_a_file_that_cannot_be_attached_leaves_no_run_that_seems_to_go_on(
+    results: Path, before: str, after: str
+) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=tracking_uri(results))
+    parent, _ = parent_and_children(runs_of(results))
+    client.update_run(parent.info.run_id, status=before)
+    with Journal(journal_path(results, "toy"), writer=False) as journal:
+        said = attach_files(journal, PLAN, results, [results / "no-such-report.html"])
+    assert said is not None
+    assert "did not take the files" in said
+    try:
+        assert client.get_run(parent.info.run_id).info.status == after
+    finally:
+        client.update_run(parent.info.run_id, status="FINISHED")
 
 
 def test_sending_everything_again_changes_nothing(results: Path) -> None:
@@ -267,6 +308,26 @@ def test_an_interrupted_campaign_says_so(tmp_path: Path) -> None:
     assert mirrored(tmp_path, PLAN, ToyBackend(), patience_s=120.0) == []
     parent, children = parent_and_children(runs_of(tmp_path))
     assert parent.info.status == "FINISHED"
+    assert len(children) == len(table(journal_path(tmp_path, "toy")))
+
+
+def test_a_campaign_that_was_extended_is_sent_to_the_run_that_it_has(tmp_path: Path) -> None:
+    """MLflow's parameters never change, and numbers of seeds and trials may grow."""
+    from mlflow import MlflowClient
+
+    assert mirrored(tmp_path, PLAN, ToyBackend(), patience_s=120.0) == []
+    before, _ = parent_and_children(runs_of(tmp_path))
+    assert before.data.tags["tiertune.validation_seeds"] == "5"
+    # Earlier versions sent the number as a parameter, which is there for good.
+    client = MlflowClient(tracking_uri=tracking_uri(tmp_path))
+    client.log_param(before.info.run_id, "validation_seeds", 5)
+    longer = toy_plan(trials=8, validation_seeds=8)
+    assert mirrored(tmp_path, longer, ToyBackend(), extend=True, patience_s=120.0) == []
+    with Journal(journal_path(tmp_path, "toy"), writer=False) as journal:
+        assert journal.unsent() == []
+    parent, children = parent_and_children(runs_of(tmp_path))
+    assert (parent.info.run_id, parent.info.status) == (before.info.run_id, "FINISHED")
+    assert parent.data.tags["tiertune.validation_seeds"] == "8"
     assert len(children) == len(table(journal_path(tmp_path, "toy")))
 
 

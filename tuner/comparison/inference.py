@@ -58,6 +58,12 @@ def mean_over(values: Sequence[float] | Array) -> Difference | None:
     return _student(float(sample.mean()), [(float(sample.var(ddof=1)), len(sample))])
 
 
+def chance(values: Sequence[float] | Array) -> float:
+    """P of Student's two-sided test that the mean of at least two independent values is 0."""
+    sample = np.asarray(values, dtype=np.float64)
+    return _student(float(sample.mean()), [(float(sample.var(ddof=1)), len(sample))]).p
+
+
 def _student(mean: float, parts: Sequence[tuple[float, int]]) -> Difference:
     """Interval and test from (variance, count) of the independent parts of a mean."""
     from scipy.special import stdtr, stdtrit

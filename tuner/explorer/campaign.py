@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tiertune.files import InputError
+from tiertune.tuner.cell_family import chance_of
 from tiertune.tuner.explorer.folder import JOURNAL
 from tiertune.tuner.explorer.running import is_running
 from tiertune.tuner.front import Front
@@ -26,7 +27,8 @@ State = Literal["running", "complete", "stopped", "unreadable"]
 class CellState:
     """One cell. `effect` is of validation, None before it; `found` is the best search trial over the default
     trial, above 1 is better, and no proof of anything. Both are of the first objective, `metric`; `front` has
-    what validation says of two, and `second` is the metric of the second one."""
+    what validation says of two, and `second` is the metric of the second one. `chance` is the p of the
+    effect."""
 
     key: str
     number: int
@@ -44,6 +46,7 @@ class CellState:
     verdict: str
     complete: bool
     improved: bool
+    chance: float
     second: str | None = None
     front: Front | None = None
 
@@ -133,6 +136,7 @@ def cell_state(journal: Journal, claim: Claim, key: str, number: int) -> CellSta
         verdict=judged.verdict if rows else "nothing was measured yet",
         complete=complete,
         improved=judged.improved,
+        chance=chance_of(judged),
         second=objectives.second.metric if objectives is not None else None,
         front=judged.front,
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from tiertune import __version__
 from tiertune.tuner.backend import NOTES
+from tiertune.tuner.cell_family import ADJUSTMENT, BY_THEMSELVES, chance_of, improved_together
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.journal_claim import Claim, codes_of
 from tiertune.tuner.report.cell import build_cell
@@ -14,7 +16,7 @@ from tiertune.tuner.report.document import Cell, Fact, Report
 from tiertune.tuner.search.notes import search_notes
 from tiertune.tuner.search.objectives import objectives_of
 from tiertune.tuner.trial import Objective, Scenario, Status
-from tiertune.tuner.validation import outcome, selection_ended
+from tiertune.tuner.validation import Outcome, outcome, selection_ended
 
 NOT_MEASURED = (
     "Real hardware: every number comes from the modelled machine; its file has the source of each figure.",
@@ -48,15 +50,16 @@ def build_report(journal: Journal) -> Report:
         for key in claim.document["cells"]
         if journal.rows(key, "search", before=1)
     ]
+    judged = [_judged(journal, claim, cell) for cell in cells]
     complete = len(cells) == len(claim.document["cells"]) and all(
-        _is_complete(journal, claim, cell) for cell in cells
+        _is_complete(journal, claim, *both) for both in zip(cells, judged, strict=True)
     )
     # What `sensitivity` measures is the one tuned configuration against the default.
     robustness = [] if objectives_of(claim.document["campaign"]) else [ROBUSTNESS]
     return Report(
         campaign=claim.name,
         description=_description(cells, len(live)),
-        verdict=overall(cells),
+        verdict=overall(cells, [chance_of(one) for one in judged]),
         complete=complete,
         cells=cells,
         environment=facts(list(environments.values()), claim),
@@ -66,19 +69,29 @@ def build_report(journal: Journal) -> Report:
     )
 
 
-def overall(cells: Sequence[Cell]) -> str:
-    """The sentence at the top."""
+def overall(cells: Sequence[Cell], chances: Sequence[float]) -> str:
+    """The sentence at the top. `chances` are the p of each cell's gain; a front is no single test, so that
+    with two objectives nothing is adjusted."""
     if not cells:
         return "nothing was measured yet"
     if len(cells) == 1:
         return f"{cells[0].system} on {cells[0].workload}: {cells[0].verdict}"
-    improved = [cell for cell in cells if cell.outcome == "improved" and cell.effect is not None]
+    alone = [cell.outcome == "improved" and cell.effect is not None for cell in cells]
+    together, how = improved_together(alone, chances), ADJUSTMENT
+    if any(cell.front is not None for cell in cells):
+        together, how = alone, BY_THEMSELVES
+    improved = [cell for cell, shown in zip(cells, together, strict=True) if shown]
+    by_themselves = f"; {sum(alone)} each by itself" if sum(alone) != len(improved) else ""
     if not improved:
-        return f"no improvement found in {len(cells)} cells"
-    best = max(improved, key=lambda cell: cell.effect.ratio if cell.effect else 0.0)
-    assert best.effect is not None
+        if not by_themselves:
+            return f"no improvement found in {len(cells)} cells"
+        return f"no improvement found in {len(cells)} cells, {how}{by_themselves}"
+    validated = [cell for cell in cells if cell.outcome != "not-validated"]
+    ratios = {cell.id: cell.effect.ratio for cell in validated if cell.effect is not None}
+    best = max(improved, key=lambda cell: ratios[cell.id])
     return (
-        f"{len(improved)} of {len(cells)} cells improved; the most {best.system} on {best.workload}"
+        f"{len(improved)} of {len(cells)} cells improved ({how}{by_themselves}),"
+        f" {median(ratios.values()):.3f}x in the median cell; the most {best.system} on {best.workload}"
         f" ({best.machine}, {best.ratio}): {best.verdict}"
     )
 
@@ -162,15 +175,18 @@ def _notes(environment: Mapping[str, Any], scenario: Scenario) -> list[str]:
     return [line for line in str(text).splitlines() if line]
 
 
-def _is_complete(journal: Journal, claim: Claim, cell: Cell) -> bool:
+def _judged(journal: Journal, claim: Claim, cell: Cell) -> Outcome:
+    objective = Objective(cell.metric.name, cell.metric.direction or "minimize")
+    return outcome(journal, cell.id, objective, claim.generation)
+
+
+def _is_complete(journal: Journal, claim: Claim, cell: Cell, judged: Outcome) -> bool:
     """Whether nothing is left to run; without a winner, that is so after the search or the selection."""
     stopped = journal.stopped(cell.id, claim.generation)
     if len(cell.search) < (cell.budget_trials if stopped is None else stopped[0]):
         return False
     if not all(Status(trial.status).finished for trial in cell.search):
         return False
-    objective = Objective(cell.metric.name, cell.metric.direction or "minimize")
-    judged = outcome(journal, cell.id, objective, claim.generation)
     return judged.complete or (judged.winner is None and selection_ended(journal, cell.id, claim.generation))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tiertune.tuner.cell_family import ADJUSTMENT, BY_THEMSELVES, improved_together
 from tiertune.tuner.explorer.campaign import CampaignState, CellState, campaign_state
 from tiertune.tuner.explorer.page import Page, Parts, address, bar, link, plain_table
 from tiertune.tuner.explorer.view import View
@@ -74,13 +75,15 @@ def gain_words(cells: tuple[CellState, ...]) -> str:
     judged = [(cell, cell.effect) for cell in cells if cell.effect is not None and cell.complete]
     alone = f" in {cells[0].metric} alone" if two else ""
     if judged:
-        improved = sum(cell.improved for cell, _ in judged)
         first, best = max(judged, key=lambda entry: entry[1].ratio)
         if len(cells) == 1 and first.front is not None:
             return _front_words(first.front)
         if len(cells) == 1:
             return f"{best.ratio:.3f}x, {best.confidence:.0%} interval {best.low:.3f} to {best.high:.3f}"
-        return f"{improved} of {len(cells)} cells improved, at best {best.ratio:.3f}x{alone}"
+        improved, how = [cell.improved for cell in cells], BY_THEMSELVES
+        if not two:
+            improved, how = improved_together(improved, [cell.chance for cell in cells]), ADJUSTMENT
+        return f"{sum(improved)} of {len(cells)} cells improved ({how}), at best {best.ratio:.3f}x{alone}"
     found = [cell.found for cell in cells if cell.found is not None]
     return f"{max(found):.3f}x{alone} in the search so far, not validated" if found else ""
 
