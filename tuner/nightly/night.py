@@ -25,7 +25,7 @@ from tiertune.tuner.nightly.figures import FIGURES, tuner_figures
 from tiertune.tuner.nightly.history import Followed, History, Round, Work
 from tiertune.tuner.nightly.lock import NightLock
 from tiertune.tuner.nightly.panel import Place, base_cells, cell_name, entry_of, measure_into, panel_seeds
-from tiertune.tuner.nightly.promotion import Bench, promoted, winner_of
+from tiertune.tuner.nightly.promotion import Bench, Unjudged, promoted, winner_of
 from tiertune.tuner.nightly.rounds import next_round, outdated, seeded
 from tiertune.tuner.nightly.suite import Suite, SuiteEntry
 from tiertune.tuner.plan import CampaignPlan, plan_of
@@ -166,9 +166,10 @@ class Night:
                         continue
                     try:
                         new = promoted(bench, campaign.name, plan, cell, *won)
-                    except TimeoutError:
+                    except Unjudged as unjudged:
                         text = f"round {current.number} is searched, its winners are not judged yet"
-                        self._note(campaign, SEARCH, f"{text}: {self._closed(entry)}", undone=True, due=True)
+                        said = f"{text}: {unjudged.why or self._closed(entry)}"
+                        self._note(campaign, SEARCH, said, undone=True, due=True)
                         return
                     if new is not None:
                         fixed = panel_seeds(self.suite.name, cell, seeds)

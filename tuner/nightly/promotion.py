@@ -11,8 +11,17 @@ from tiertune.tuner.nightly.history import History
 from tiertune.tuner.nightly.panel import Entry, Place, cell_name, entry_of, measure, panel_seeds
 from tiertune.tuner.plan import CampaignPlan, PlannedCell
 from tiertune.tuner.statistics import effect
-from tiertune.tuner.trial import Config
+from tiertune.tuner.trial import Config, Status
 from tiertune.tuner.validation import outcome
+
+
+class Unjudged(Exception):
+    """Not all runs that it takes were made; `why` is what a host said that was not in order, None where the
+    window closed."""
+
+    def __init__(self, why: str | None = None) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 @dataclass(frozen=True)
@@ -48,7 +57,7 @@ def promoted(
 ) -> Entry | None:
     """The winner as the new panel entry, None where the one before stays.
 
-    Raises TimeoutError where the night ended before they could be compared.
+    Raises Unjudged where they could not be compared tonight.
     """
     name = cell_name(campaign, cell)
     entry = entry_of(campaign, plan, cell, "tuned", config, bench.place)
@@ -62,20 +71,14 @@ def promoted(
         return None
     old = entry_of(campaign, plan, cell, "tuned", before[0], bench.place)
     seeds = panel_seeds(bench.suite, cell, bench.seeds, f"promotion of {plan.name}")
-    costs = []
-    for contender in (old, entry):
-        made = {
-            seed: cost
-            for seed, _, cost in measure(contender, seeds, bench.backend, bench.workers, bench.go_on)
-        }
-        if len(made) < len(seeds):
-            raise TimeoutError
-        costs.append([made[seed] for seed in seeds])
-    if None in costs[1]:
+    before_costs, costs = (_costs(bench, contender, seeds) for contender in (old, entry))
+    if None in costs:
         return None
-    pairs = [(a, b) for a, b in zip(*costs, strict=True) if a is not None and b is not None]
+    pairs = [(a, b) for a, b in zip(before_costs, costs, strict=True) if a is not None and b is not None]
     found = effect([a for a, _ in pairs], [b for _, b in pairs])
     if found is not None and not found.improved:
+        return None
+    if found is None and pairs:  # one that fails now and then may still be the faster one
         return None
     text = "takes over: the winner before fails now"
     if found is not None:
@@ -83,3 +86,15 @@ def promoted(
         text = f"takes over: {found.ratio:.3f}x the winner before ({span}) on fresh seeds"
     bench.history.promote(name, bench.date, config, plan.name, {**words, "text": text})
     return entry
+
+
+def _costs(bench: Bench, contender: Entry, seeds: list[int]) -> list[float | None]:
+    """Of each seed, None where the run failed. A run on a host that was not in order is none."""
+    made = {}
+    for seed, measured, cost in measure(contender, seeds, bench.backend, bench.workers, bench.go_on):
+        if measured.status is Status.HOST_UNFIT:
+            raise Unjudged(measured.error or measured.status.meaning)
+        made[seed] = cost
+    if len(made) < len(seeds):
+        raise Unjudged
+    return [made[seed] for seed in seeds]
