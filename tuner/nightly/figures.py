@@ -79,8 +79,9 @@ def tuner_figures(journal: Journal, plan: CampaignPlan) -> list[Measured]:
 
 def trials_to_reach(rows: Sequence[Row]) -> int | None:
     """How many trials a search took to get most of its way from the first trial to its best, None where it
-    never got anywhere."""
-    costs = [(row.trial.number + 1, row.cost) for row in rows if row.cost is not None]
+    never got anywhere. A short run is no measurement of the whole, but takes a trial."""
+    whole = [row for row in rows if row.trial.fidelity == 1.0]
+    costs = [(row.trial.number + 1, row.cost) for row in whole if row.cost is not None]
     if not costs:
         return None
     first, best = costs[0][1], min(cost for _, cost in costs)
