@@ -10,11 +10,14 @@ from typing import ClassVar
 import pytest
 
 from tests.cli.small import write_small
+from tests.tuner.toy import ToyBackend, toy_plan
 from tiertune.tuner.backend import Backend, HostUnfit, Notify
 from tiertune.tuner.campaign import load_campaign
+from tiertune.tuner.journal import Journal
+from tiertune.tuner.loop import journal_path, tune
 from tiertune.tuner.nightly.history import History
 from tiertune.tuner.nightly.panel import Place, cell_name
-from tiertune.tuner.nightly.promotion import Bench, Unjudged, promoted
+from tiertune.tuner.nightly.promotion import Bench, Unjudged, promoted, winner_of
 from tiertune.tuner.plan import plan_of
 from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial
 
@@ -39,9 +42,9 @@ class _Host(Backend):
         return trial.config
 
     def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
-        name = str(trial.config.get("name", "default"))
-        number = self.runs[name] = self.runs.get(name, 0) + 1
-        error = self.trouble(name, number)
+        name = "default" if trial.origin == "default" else str(trial.config["name"])
+        self.runs[name] = self.runs.get(name, 0) + 1
+        error = self.trouble(name, self.runs[name])
         if error is not None:
             raise error
         return Measurement(Status.OK, {"runtime_s": self.runtimes_s[name] * (1 + trial.seed % 7 / 1000)})
@@ -54,14 +57,15 @@ class _Meeting:
     history: History
     folder: Path
 
-    def held(self, host: _Host) -> bool:
-        """Whether the new one took over."""
+    def held(self, host: _Host, first: bool = False, gain: float | None = 1.1) -> bool:
+        """Whether the new one took over; `first`: from the default, not from the old one."""
         plan = plan_of(load_campaign(str(write_small(self.folder))))
         (cell,) = plan.cells
         place = Place(host.name, "here")
         bench = Bench(self.history, "2026-11-02", "small", 5, host, 1, place, lambda: True)
-        self.history.promote(cell_name("small", cell), "2026-11-01", OLD, "small-r1", {})
-        return promoted(bench, "small", plan, cell, NEW, 1.1) is not None
+        if not first:
+            self.history.promote(cell_name("small", cell), "2026-11-01", OLD, "small-r1", {})
+        return promoted(bench, "small", plan, cell, NEW, gain) is not None
 
     def said(self) -> list[str]:
         return [entry["text"] for entry in self.history.improvements("2026-11-02")]
@@ -94,6 +98,36 @@ def test_a_host_that_is_not_in_order_judges_nobody(meeting: _Meeting, picked: st
 def test_the_faster_one_takes_over(meeting: _Meeting) -> None:
     assert meeting.held(_Host({"old": 100.0, "new": 70.0}))
     assert meeting.said() == ["takes over: 1.429x the winner before (1.429 to 1.429) on fresh seeds"]
+
+
+def test_the_first_winner_of_one_search_has_the_gain_of_its_validation(meeting: _Meeting) -> None:
+    host = _Host()
+    assert meeting.held(host, first=True)
+    assert meeting.said() == ["tuned for the first time, 1.100x the default on validation seeds"]
+    assert host.runs == {}
+
+
+def test_the_best_of_several_searches_is_measured_again_on_fresh_seeds(meeting: _Meeting) -> None:
+    assert meeting.held(_Host({"default": 100.0, "new": 97.0}), first=True, gain=None)
+    said = "tuned for the first time: 1.031x the default (1.031 to 1.031) on fresh seeds"
+    assert meeting.said() == [said]
+
+
+def test_the_best_of_several_searches_may_have_been_luck(meeting: _Meeting) -> None:
+    assert not meeting.held(_Host({"default": 100.0, "new": 99.9}), first=True, gain=None)
+    assert meeting.said() == []
+
+
+def test_the_largest_of_several_gains_is_not_taken_for_the_gain(tmp_path: Path) -> None:
+    """All searches of a system are validated on the same seeds: whoever picks the largest picks its luck."""
+    for searches, known in ((1, True), (3, False)):
+        systems = tuple(f"toy-system{f'#{n}' if n else ''}" for n in range(searches))
+        plan = toy_plan(systems=systems, trials=20)
+        tune(plan, tmp_path / str(searches), ToyBackend())
+        with Journal(journal_path(tmp_path / str(searches), "toy"), writer=False) as journal:
+            won = winner_of(journal, plan, plan.cells[0])
+        assert won is not None
+        assert (won[1] is not None) is known
 
 
 def test_one_failure_of_the_winner_before_is_no_reason_for_a_slower_one(meeting: _Meeting) -> None:
