@@ -31,8 +31,8 @@ class Track:
 
 @dataclass(frozen=True)
 class Member:
-    """A series in an alarm: its level before, its step (natural log, or share of failed runs), and whether it
-    is back."""
+    """A series in an alarm: its level before, its step (natural log, or share of failed runs), whether it is
+    back, and its first night that was different (empty where an older tiertune stored it)."""
 
     key: str
     before: float
@@ -40,6 +40,7 @@ class Member:
     p: float
     failing: bool = False
     back: bool = False
+    since: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,10 @@ def accept(watch: Watch, numbers: Iterable[int], night: str, reason: str) -> Wat
         if alarm.number in wanted and alarm.state == "raised":
             alarm = replace(alarm, state="accepted", closed=night, reason=reason)
             # Failing runs set no level when they are found, so that the way back is compared with before.
-            levels |= {member.key: alarm.since for member in alarm.members if member.failing}
+            for member in alarm.members:
+                if member.failing:
+                    since = member.since or alarm.since
+                    levels[member.key] = max(levels.get(member.key, ""), since)
         closed.append(alarm)
     return Watch(levels, tuple(closed))
 
@@ -166,7 +170,7 @@ def _raised(
     grown: list[int] = []
     for step in worse:
         subject = measured[step.key].subject
-        member = Member(step.key, step.before, step.size, step.p, step.failing)
+        member = Member(step.key, step.before, step.size, step.p, step.failing, since=step.night)
         home = next((a for a in by_number.values() if _belongs(a, subject, step, nights)), None)
         if home is None:
             number = max(by_number, default=0) + 1
@@ -197,7 +201,8 @@ def _joined(alarm: Alarm, member: Member) -> Alarm:
     there = {(one.key, one.failing): one for one in alarm.members}
     first = there.get((member.key, member.failing))
     if first is not None:
-        member = replace(first, size=member.size if member.failing else first.size, back=False)
+        size = member.size if member.failing else first.size
+        member = replace(first, size=size, back=False, since=member.since if first.back else first.since)
     there[member.key, member.failing] = member
     return replace(alarm, members=tuple(there.values()))
 
