@@ -7,7 +7,7 @@ way back is found by the same test.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -17,6 +17,9 @@ State = Literal["raised", "accepted", "cleared"]
 
 TOGETHER = 2
 """Steps of a subject so many nights apart are one alarm: a small one takes a night longer to see."""
+
+GONE = 7
+"""A series that was not measured in so many nights is followed no more, such as one of a former winner."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,9 @@ def observe(
         if not step.failing:
             levels[step.key] = step.night
     alarms, raised, grown = _raised(watch.alarms, said or night, worse, measured, nights)
-    alarms, cleared, returned = _cleared(alarms, said or night, better, measured)
+    lately = nights[-GONE:]
+    alive = {key for key, track in known.items() if track.readings and track.readings[-1].night in lately}
+    alarms, cleared, returned = _cleared(alarms, said or night, better, measured, alive)
     alarms = tuple(_refreshed(alarm, alarms, measured, levels) for alarm in alarms)
     improved = tuple(step for step in better if step.key not in returned)
     return Watch(levels, alarms), Findings(raised, grown, cleared, improved)
@@ -208,9 +213,13 @@ def _joined(alarm: Alarm, member: Member) -> Alarm:
 
 
 def _cleared(
-    alarms: tuple[Alarm, ...], night: str, better: Sequence[Step], measured: Mapping[str, Track]
+    alarms: tuple[Alarm, ...],
+    night: str,
+    better: Sequence[Step],
+    measured: Mapping[str, Track],
+    alive: Collection[str],
 ) -> tuple[tuple[Alarm, ...], tuple[int, ...], set[str]]:
-    """Alarms of which all that is still measured is back where it was, by more than half of the way."""
+    """Alarms of which all that is still followed is back where it was, by more than half of the way."""
     down = {step.key: step for step in better}
     returned: set[str] = set()
     kept: list[Alarm] = []
@@ -220,7 +229,7 @@ def _cleared(
             members = tuple(_back(member, down, measured) for member in alarm.members)
             returned |= {m.key for m in members if m.back and m.key in down}
             alarm = replace(alarm, members=members)
-            live = [member for member in members if member.key in measured]
+            live = [member for member in members if member.key in alive]
             if live and all(member.back for member in live):
                 alarm = replace(alarm, state="cleared", closed=night, reason="back where it was")
                 cleared.append(alarm.number)
@@ -232,9 +241,21 @@ def _back(member: Member, down: Mapping[str, Step], measured: Mapping[str, Track
     if member.key not in measured:
         return member
     if member.failing:
-        return replace(member, back=not measured[member.key].readings[-1].failed)
+        return replace(member, back=_works(member, measured[member.key].readings))
     step = down.get(member.key)
     if step is None:
         return member
     left = step.before + step.size - member.before
     return replace(member, back=left < member.size / 2)
+
+
+def _works(member: Member, readings: Sequence[Reading]) -> bool:
+    """Whether runs fail no more often than before, in as many runs as the last night had in which they did: a
+    night that is measured in part may miss those that fail."""
+    good = 0
+    for reading in reversed(readings):
+        runs = len(reading.values) + reading.failed
+        if reading.failed > member.before * runs + 1e-9:
+            return good >= runs
+        good += runs
+    return True
