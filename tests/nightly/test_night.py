@@ -56,6 +56,17 @@ def test_a_search_goes_on_where_its_budget_ended(
     assert not (results / "two-tiered-r2").exists()
 
 
+def test_a_night_that_goes_on_has_no_second_budget(suite: Path, tmp_path: Path) -> None:
+    suite.write_text("name: two\n" + ONE % ", trials: 10")
+    _, first = night(tmp_path, suite, "2026-11-01")
+    ended = finished(tmp_path / "results", "two-tiered-r1")
+    code, again = night(tmp_path, suite, "2026-11-01")
+    assert finished(tmp_path / "results", "two-tiered-r1") == ended
+    assert (code, again["goes_on"]) == (0, first["goes_on"])
+    night(tmp_path, suite, "2026-11-02")
+    assert finished(tmp_path / "results", "two-tiered-r1") >= ended + 10
+
+
 def test_a_round_whose_files_changed_is_given_up(suite: Path, tmp_path: Path) -> None:
     suite.write_text("name: two\n" + ONE % ", trials: 4")
     night(tmp_path, suite, "2026-11-01")

@@ -7,7 +7,7 @@ way back is found by the same test.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -17,6 +17,9 @@ State = Literal["raised", "accepted", "cleared"]
 
 TOGETHER = 2
 """Steps of a subject so many nights apart are one alarm: a small one takes a night longer to see."""
+
+GONE = 7
+"""A series that was not measured in so many nights is followed no more, such as one of a former winner."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,8 @@ class Track:
 
 @dataclass(frozen=True)
 class Member:
-    """A series in an alarm: its level before, its step (natural log, or share of failed runs), and whether it
-    is back."""
+    """A series in an alarm: its level before, its step (natural log, or share of failed runs), whether it is
+    back, and its first night that was different (empty where an older tiertune stored it)."""
 
     key: str
     before: float
@@ -40,6 +43,7 @@ class Member:
     p: float
     failing: bool = False
     back: bool = False
+    since: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,9 @@ def observe(
         if not step.failing:
             levels[step.key] = step.night
     alarms, raised, grown = _raised(watch.alarms, said or night, worse, measured, nights)
-    alarms, cleared, returned = _cleared(alarms, said or night, better, measured)
+    lately = nights[-GONE:]
+    alive = {key for key, track in known.items() if track.readings and track.readings[-1].night in lately}
+    alarms, cleared, returned = _cleared(alarms, said or night, better, measured, alive)
     alarms = tuple(_refreshed(alarm, alarms, measured, levels) for alarm in alarms)
     improved = tuple(step for step in better if step.key not in returned)
     return Watch(levels, alarms), Findings(raised, grown, cleared, improved)
@@ -127,7 +133,10 @@ def accept(watch: Watch, numbers: Iterable[int], night: str, reason: str) -> Wat
         if alarm.number in wanted and alarm.state == "raised":
             alarm = replace(alarm, state="accepted", closed=night, reason=reason)
             # Failing runs set no level when they are found, so that the way back is compared with before.
-            levels |= {member.key: alarm.since for member in alarm.members if member.failing}
+            for member in alarm.members:
+                if member.failing:
+                    since = member.since or alarm.since
+                    levels[member.key] = max(levels.get(member.key, ""), since)
         closed.append(alarm)
     return Watch(levels, tuple(closed))
 
@@ -166,7 +175,7 @@ def _raised(
     grown: list[int] = []
     for step in worse:
         subject = measured[step.key].subject
-        member = Member(step.key, step.before, step.size, step.p, step.failing)
+        member = Member(step.key, step.before, step.size, step.p, step.failing, since=step.night)
         home = next((a for a in by_number.values() if _belongs(a, subject, step, nights)), None)
         if home is None:
             number = max(by_number, default=0) + 1
@@ -197,15 +206,20 @@ def _joined(alarm: Alarm, member: Member) -> Alarm:
     there = {(one.key, one.failing): one for one in alarm.members}
     first = there.get((member.key, member.failing))
     if first is not None:
-        member = replace(first, size=member.size if member.failing else first.size, back=False)
+        size = member.size if member.failing else first.size
+        member = replace(first, size=size, back=False, since=member.since if first.back else first.since)
     there[member.key, member.failing] = member
     return replace(alarm, members=tuple(there.values()))
 
 
 def _cleared(
-    alarms: tuple[Alarm, ...], night: str, better: Sequence[Step], measured: Mapping[str, Track]
+    alarms: tuple[Alarm, ...],
+    night: str,
+    better: Sequence[Step],
+    measured: Mapping[str, Track],
+    alive: Collection[str],
 ) -> tuple[tuple[Alarm, ...], tuple[int, ...], set[str]]:
-    """Alarms of which all that is still measured is back where it was, by more than half of the way."""
+    """Alarms of which all that is still followed is back where it was, by more than half of the way."""
     down = {step.key: step for step in better}
     returned: set[str] = set()
     kept: list[Alarm] = []
@@ -215,7 +229,7 @@ def _cleared(
             members = tuple(_back(member, down, measured) for member in alarm.members)
             returned |= {m.key for m in members if m.back and m.key in down}
             alarm = replace(alarm, members=members)
-            live = [member for member in members if member.key in measured]
+            live = [member for member in members if member.key in alive]
             if live and all(member.back for member in live):
                 alarm = replace(alarm, state="cleared", closed=night, reason="back where it was")
                 cleared.append(alarm.number)
@@ -227,9 +241,21 @@ def _back(member: Member, down: Mapping[str, Step], measured: Mapping[str, Track
     if member.key not in measured:
         return member
     if member.failing:
-        return replace(member, back=not measured[member.key].readings[-1].failed)
+        return replace(member, back=_works(member, measured[member.key].readings))
     step = down.get(member.key)
     if step is None:
         return member
     left = step.before + step.size - member.before
     return replace(member, back=left < member.size / 2)
+
+
+def _works(member: Member, readings: Sequence[Reading]) -> bool:
+    """Whether runs fail no more often than before, in as many runs as the last night had in which they did: a
+    night that is measured in part may miss those that fail."""
+    good = 0
+    for reading in reversed(readings):
+        runs = len(reading.values) + reading.failed
+        if reading.failed > member.before * runs + 1e-9:
+            return good >= runs
+        good += runs
+    return True

@@ -4,10 +4,10 @@ Pure: histories in, steps out. Every night, for every series, the last 1, 2, 3, 
 with the nights before them, back to the last known step. The spread that a night mean may have is
 estimated from three things together: how far the replicates within a night scatter, how far the series
 moved from night to night so far, and how restless the other series of its kind were. So the second night
-can be judged already, and a long history outweighs all assumptions. P-values over windows are combined by
-Bonferroni weights, over series by Holm: while nothing changes, a night raises anything at all with a
-probability of at most `ALPHA`, whatever hangs together among series; that is one false alarm in 1 / ALPHA
-nights on average, however many figures a suite has.
+can be judged already, and a long history outweighs all assumptions. A night that was measured in part counts
+with the runs it has. P-values over windows are combined by Bonferroni weights, over series by Holm: while
+nothing changes, a night raises anything at all with a probability of at most `ALPHA`, whatever hangs together
+among series; that is one false alarm in 1 / ALPHA nights on average, however many figures a suite has.
 """
 
 from __future__ import annotations
@@ -103,12 +103,14 @@ class Step:
 
 @dataclass(frozen=True)
 class _Shape:
-    """A series as numbers: night means, the pooled variance and number of replicates of a night."""
+    """A series as numbers: night means, the pooled variance and number of replicates of a night, and by how
+    much more the mean of each night varies because it has fewer."""
 
     series: Series
     means: np.ndarray
     within: float
     replicates: float
+    lacking: np.ndarray
     degrees: int
     nights: tuple[str, ...]
 
@@ -144,9 +146,12 @@ def _shape(series: Series) -> _Shape | None:
         return None
     degrees = sum(counts) - len(counts)
     within = math.fsum(reading.squares for reading in usable) / degrees if degrees else 0.0
-    replicates = len(counts) / sum(1 / count for count in counts)
+    # Of the nights before: what tonight lacks must not make all of them look wider.
+    replicates = (len(counts) - 1) / sum(1 / count for count in counts[:-1])
     means = np.array([reading.mean for reading in usable])
-    return _Shape(series, means, within, replicates, degrees, tuple(reading.night for reading in usable))
+    lacking = np.maximum(0.0, within * (1 / np.array(counts) - 1 / replicates))
+    nights = tuple(reading.night for reading in usable)
+    return _Shape(series, means, within, replicates, lacking, degrees, nights)
 
 
 def _restlessness(shapes: Sequence[_Shape]) -> dict[Kind, float]:
@@ -194,6 +199,7 @@ def _sharpest(shape: _Shape, restless: float, confirm: int) -> tuple[Step | None
         wider = 2 * drawn > error
         error = np.where(wider, 2 * drawn, error)
         certain = np.where(wider, max(1.0, shape.replicates - 1), certain)
+    error, certain = _in_part(shape, first, last, error, certain)
     sizes = after - before
     p = stdtr(certain, -np.abs(sizes) / np.sqrt(error))
     shares = np.array([windows[int(width)] for width in last])
@@ -212,6 +218,22 @@ def _sharpest(shape: _Shape, restless: float, confirm: int) -> tuple[Step | None
     up = min((step for step in large if step.size > 0), key=lambda step: step.p, default=None)
     down = min((step for step in large if step.size < 0), key=lambda step: step.p, default=None)
     return up, down
+
+
+def _in_part(
+    shape: _Shape, first: np.ndarray, last: np.ndarray, error: np.ndarray, certain: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Variance of a step and its degrees of freedom, with what nights add that were measured in part.
+
+    That holds for runs that vary by themselves and for seeds that differ every night alike: then how wide
+    they differ is known from as many seeds as a night has.
+    """
+    sums = np.concatenate([[0.0], np.cumsum(shape.lacking)])
+    lacking = sums[first] / first**2 + (sums[-1] - sums[first]) / last**2
+    whole = lacking <= 0.0
+    known = error**2 / certain + lacking**2 / max(1.0, shape.replicates - 1)
+    both = (error + lacking) ** 2 / np.where(whole, 1.0, known)
+    return error + lacking, np.where(whole, certain, both)
 
 
 def _weight(drawn: float, restless: float, degrees: int) -> float:

@@ -59,14 +59,16 @@ def tuner_figures(journal: Journal, plan: CampaignPlan) -> list[Measured]:
     failed = runs = 0
     for cell in plan.cells:
         rows = [row for row in journal.rows(cell.key, "search") if row.status.finished]
-        failed += sum(row.status not in (Status.OK, Status.HOST_UNFIT) for row in rows)
-        runs += len(rows)
+        # A host that was not in order is no trial that worked, and none that failed.
+        made = [row for row in rows if row.status is not Status.HOST_UNFIT]
+        failed += sum(row.status is not Status.OK for row in made)
+        runs += len(made)
         found = outcome(journal, cell.key, cell.objective, generation).effect
         gains += [-math.log(found.ratio)] if found else []
         reached = trials_to_reach(rows)
         trials += [math.log(reached)] if reached else []
         asks += [row.ask_cpu_s for row in rows if row.trial.origin == "model"]
-        walls += [row.wall_s for row in rows if row.wall_s]
+        walls += [row.wall_s for row in made if row.wall_s]
     measured = [
         Measured("gain", _mean(gains)),
         Measured("trials_to_reach", _mean(trials)),
@@ -79,8 +81,9 @@ def tuner_figures(journal: Journal, plan: CampaignPlan) -> list[Measured]:
 
 def trials_to_reach(rows: Sequence[Row]) -> int | None:
     """How many trials a search took to get most of its way from the first trial to its best, None where it
-    never got anywhere."""
-    costs = [(row.trial.number + 1, row.cost) for row in rows if row.cost is not None]
+    never got anywhere. A short run is no measurement of the whole, but takes a trial."""
+    whole = [row for row in rows if row.trial.fidelity == 1.0]
+    costs = [(row.trial.number + 1, row.cost) for row in whole if row.cost is not None]
     if not costs:
         return None
     first, best = costs[0][1], min(cost for _, cost in costs)

@@ -6,6 +6,7 @@ and one that never was is judged with what it had when the next night comes.
 
 from __future__ import annotations
 
+import math
 import platform
 import threading
 import traceback
@@ -18,14 +19,14 @@ from typing import Protocol
 from tiertune.files import InputError
 from tiertune.tuner.backend import NOTES, Backend, BackendLost, HostUnfit
 from tiertune.tuner.campaign import Campaign
-from tiertune.tuner.events import Event, Finished, Listener, Note
+from tiertune.tuner.events import Event, Finished, Listener, Note, Phase
 from tiertune.tuner.host_facts import environment_facts
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.nightly.figures import FIGURES, tuner_figures
 from tiertune.tuner.nightly.history import Followed, History, Round, Work
 from tiertune.tuner.nightly.lock import NightLock
 from tiertune.tuner.nightly.panel import Place, base_cells, cell_name, entry_of, measure_into, panel_seeds
-from tiertune.tuner.nightly.promotion import Bench, promoted, winner_of
+from tiertune.tuner.nightly.promotion import Bench, Unjudged, promoted, winner_of
 from tiertune.tuner.nightly.rounds import next_round, outdated, seeded
 from tiertune.tuner.nightly.suite import Suite, SuiteEntry
 from tiertune.tuner.plan import CampaignPlan, plan_of
@@ -142,7 +143,7 @@ class Night:
         current = current or next_round(self.history, self.suite.name, campaign, self.date)
         mine, plan = self._seeded(campaign, current)
         try:
-            self._workshop.search(mine, plan, self._limits(entry))
+            self._workshop.search(mine, plan, self._limits(entry, self._spent(plan) if entry.trials else 0))
         except Enough as enough:
             done, trials = self._progress(plan)
             text = f"round {current.number}, {done} of about {trials} trials so far: {enough}"
@@ -166,9 +167,10 @@ class Night:
                         continue
                     try:
                         new = promoted(bench, campaign.name, plan, cell, *won)
-                    except TimeoutError:
+                    except Unjudged as unjudged:
                         text = f"round {current.number} is searched, its winners are not judged yet"
-                        self._note(campaign, SEARCH, f"{text}: {self._closed(entry)}", undone=True, due=True)
+                        said = f"{text}: {unjudged.why or self._closed(entry)}"
+                        self._note(campaign, SEARCH, said, undone=True, due=True)
                         return
                     if new is not None:
                         fixed = panel_seeds(self.suite.name, cell, seeds)
@@ -200,6 +202,15 @@ class Night:
         each = plan.trials + sum(judgement_trials(plan.trials, plan.validation_seeds, plan.rules.objectives))
         return done, each * len(plan.cells)
 
+    def _spent(self, plan: CampaignPlan) -> int:
+        """Trials of a search that ended in this night already."""
+        path = self._results / plan.name / "journal.sqlite"
+        if not path.is_file():
+            return 0
+        began, _ = self.history.times(self.date)
+        with Journal(path, writer=False) as journal:
+            return sum(row.status.finished and (row.finished_at or "") >= began for row in journal.rows())
+
     # --- time and budgets
 
     def _end_of(self, span: object) -> datetime | None:
@@ -230,14 +241,17 @@ class Night:
         assert entry.window is not None
         return f"its own window, {entry.window.begin} to {entry.window.end}, is closed at {now:%H:%M}"
 
-    def _limits(self, entry: SuiteEntry) -> Listener:
-        """A listener that passes events on, and ends a search at its budget or with the window."""
-        began, ended = self._clock(), [0]
+    def _limits(self, entry: SuiteEntry, spent: int) -> Listener:
+        """A listener that passes events on, and ends a search at its budget or with the window; `spent`
+        trials were made before the night was taken up again."""
+        began, ended = self._clock(), [spent]
         mutex = threading.Lock()
         go_on = self._go_on(entry)
 
         def listener(event: Event) -> None:
             self._listener(event)
+            if isinstance(event, Phase) and event.done < event.trials and spent >= (entry.trials or math.inf):
+                raise Enough(f"its budget of {entry.trials} trials a night is spent", budget=True)
             if not isinstance(event, Finished):
                 return
             self._lock.beat()

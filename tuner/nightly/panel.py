@@ -8,7 +8,7 @@ panel is fixed: the default of each cell, and the last winner that was accepted 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from tiertune.tuner.backend import Backend
@@ -105,8 +105,15 @@ def measure(
         cost = entry.cell.objective.cost(measured.metrics) if measured.status is Status.OK else None
         return seed, measured, cost
 
-    with ThreadPoolExecutor(workers) as pool:
-        yield from (made for made in pool.map(run, seeds) if made is not None)
+    pool = ThreadPoolExecutor(workers)
+    try:
+        for future in as_completed([pool.submit(run, seed) for seed in seeds]):
+            made = future.result()
+            if made is not None:
+                yield made
+    finally:
+        # After an error only runs in flight are awaited, those in the queue never start.
+        pool.shutdown(cancel_futures=True)
 
 
 def measure_into(
