@@ -1,6 +1,9 @@
 """The front of two objectives as fresh seeds show it: who is beaten beyond noise, and by how much the others
 differ from the default.
 
+Whether anything is better than the default is asked of every configuration in both objectives, so Holm's
+adjustment is over all of these.
+
 One configuration beats another when it is shown better in one objective, by a hundredth of the default's
 value at least, and its interval in the other rules out that it is worse by as much. The sum of what it gains
 and loses is then a gain, so that no circle of configurations can beat each other, and some are always left.
@@ -13,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tiertune.tuner.comparison.inference import ALPHA, difference, holm
 from tiertune.tuner.search.objectives import Objectives, Pair
 from tiertune.tuner.statistics import CONFIDENCE, MIN_EFFECT, MIN_PAIRS, interval
 
@@ -81,16 +85,21 @@ def front_of(objectives: Objectives, default: str, runs: Mapping[str, Sequence[P
     values = {name: np.array([objectives.signed(pair) for pair in pairs]) for name, pairs in runs.items()}
     means = {name: rows.mean(axis=0) for name, rows in values.items()}
     scale = scale_of([abs(m) for m in means.values()], abs(means[default]))
+    gains = _gains({name: rows / scale for name, rows in values.items()}, default)
     beaten: dict[str, str] = {}
-    for name in values:
-        beats = [other for other in values if other != name and _beats(values[other], values[name], scale)]
+    for name, rows in values.items():
+        beats = [
+            other
+            for other in values
+            if other != name and _beats(values[other], rows, scale, gains[other] if name == default else None)
+        ]
         if beats:
             beaten[name] = min(beats, key=lambda other: float(np.sum(means[other] / scale)))
     points = []
     for name, rows in values.items():
         shares = [_share(np.abs(rows[:, k]), np.abs(values[default][:, k])) for k in (0, 1)]
-        gains = any(_better(rows[:, k], values[default][:, k], scale[k]) for k in (0, 1))
-        points.append(Point(name, shares[0], shares[1], beaten.get(name), gains))
+        better = any(gains.get(name, ()))
+        points.append(Point(name, shares[0], shares[1], beaten.get(name), better))
     points.sort(key=lambda point: (*means[point.name], point.name))
     return Front(objectives, tuple(points), default, seeds)
 
@@ -125,10 +134,23 @@ def _times(share: Share) -> str:
     return f"{share.mean:.3g} (default 0)" if share.ratio is None else f"{share.ratio:.2f}x"
 
 
-def _beats(one: np.ndarray, other: np.ndarray, scale: np.ndarray) -> bool:
+def _gains(values: Mapping[str, np.ndarray], default: str) -> dict[str, tuple[bool, bool]]:
+    """In which objectives each configuration is shown better than the default; `values` are in its units."""
+    others = [name for name in values if name != default]
+    found = [difference(values[name].T[[k]], values[default].T[[k]]) for name in others for k in (0, 1)]
+    adjusted = holm([one.p for one in found])
+    shown = [-one.mean >= MIN_EFFECT and p < ALPHA for one, p in zip(found, adjusted, strict=True)]
+    return dict(zip(others, zip(shown[::2], shown[1::2], strict=True), strict=True))
+
+
+def _beats(
+    one: np.ndarray, other: np.ndarray, scale: np.ndarray, gains: tuple[bool, bool] | None = None
+) -> bool:
+    """`gains` has in which objectives `one` is shown better, where that is known."""
     for k in (0, 1):
         worse = (one[:, 1 - k] - other[:, 1 - k]) / scale[1 - k]
-        if _better(one[:, k], other[:, k], scale[k]) and interval(worse)[1] < MIN_EFFECT:
+        better = gains[k] if gains else _better(one[:, k], other[:, k], scale[k])
+        if better and interval(worse)[1] < MIN_EFFECT:
             return True
     return False
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,23 +20,36 @@ from tests.configs.corpus import ROOT
 from tests.live.test_host_backend import TIERD
 from tests.tuner.toy import SCENARIO
 from tiertune.tuner.journal import Row
-from tiertune.tuner.live.prediction import prediction
-from tiertune.tuner.trial import Origin, Status, Trial
+from tiertune.tuner.live.prediction import Pair, prediction
+from tiertune.tuner.transfer.context import complete
+from tiertune.tuner.trial import Config, Origin, Status, Trial
 
-TRIAL = Trial("toy", "cell", 0, SCENARIO, "toy", {}, 1)
+TRIAL = Trial("toy", "cell", 0, SCENARIO, "hemem", {}, 1)
+KNOB = "read_hot_threshold"
+DEFAULT = complete("hemem", {})
 
 
 def rows(runtimes_s: dict[int, list[float]]) -> list[Row]:
-    """Rows of configurations by a knob; that of 0 is the default."""
+    """Search rows of configurations by how far a knob is above its default; that of 0 is the default."""
     found: list[Row] = []
-    for knob, runs in runtimes_s.items():
-        origin: Origin = "default" if knob == 0 else "model"
+    for above, runs in runtimes_s.items():
         for runtime_s in runs:
-            trial = replace(TRIAL, number=len(found), config={"knob": knob}, origin=origin)
-            cost = math.log(runtime_s) if runtime_s else None
-            status = Status.OK if runtime_s else Status.CRASHED
-            found.append(Row(len(found), trial, status, cost=cost))
+            found.append(row(above, runtime_s, seed=len(found), number=len(found)))
     return found
+
+
+def row(above: int, runtime_s: float, **trial: Any) -> Row:
+    """One row; in a search a config has the searched knobs alone, in judgement the default has all."""
+    whole = above == 0 and trial.get("purpose", "search") != "search"
+    config: Config = DEFAULT if whole else {KNOB: int(DEFAULT[KNOB]) + above}
+    origin: Origin = "model" if above else "default"
+    made = replace(TRIAL, config=config, origin=origin, **trial)
+    cost = math.log(runtime_s) if runtime_s else None
+    return Row(made.number, made, Status.OK if runtime_s else Status.CRASHED, cost=cost)
+
+
+def above(pair: Pair) -> int:
+    return int(pair.config[KNOB]) - int(DEFAULT[KNOB])
 
 
 def test_a_perfect_simulator() -> None:
@@ -43,7 +57,7 @@ def test_a_perfect_simulator() -> None:
     found = prediction("cell", rows(told), rows({knob: [2 * run[0]] for knob, run in told.items()}))
     assert found.rank == pytest.approx(1.0)
     assert found.worst_error == pytest.approx(0.0, abs=1e-12)
-    assert [pair.config["knob"] for pair in found.pairs] == [6, 5, 4, 3, 2, 1]
+    assert [above(pair) for pair in found.pairs] == [6, 5, 4, 3, 2, 1]
     assert found.pairs[0].predicted == pytest.approx(2.5)
 
 
@@ -51,11 +65,39 @@ def test_gains_that_were_promised_and_did_not_come() -> None:
     simulated = rows({0: [10.0], 1: [5.0], 2: [8.0]})
     live = rows({0: [10.0, 10.0], 1: [10.0], 2: [8.0, 8.0], 3: [1.0]})
     found = prediction("cell", simulated, live)
-    assert [(pair.config["knob"], pair.live_runs) for pair in found.pairs] == [(1, 1), (2, 2)]
+    assert [(above(pair), pair.live_runs) for pair in found.pairs] == [(1, 1), (2, 2)]
     assert [pair.error for pair in found.pairs] == pytest.approx([1.0, 0.0])
     assert found.rank is None
     assert [found.median_error, found.worst_error] == pytest.approx([0.5, 1.0])
     assert "too few for a correlation" in found.sentence()
+
+
+def test_the_default_is_no_configuration_and_all_its_runs_count() -> None:
+    """A perfect simulator, whose first trial, the default, was 5 % slow in simulation and 5 % fast live."""
+
+    def campaign(luck: float) -> list[Row]:
+        found = rows({0: [10.0 * luck], **{k: [10.0 - k] for k in range(1, 6)}})
+        # Blocks of which one is slower than the others: the default and the best three, then the best one.
+        blocks = [("selection", (0, 5, 4, 3))] * 4 + [("validation", (0, 5))] * 10
+        for block, (purpose, members) in enumerate(blocks):
+            drift, block_seed = 1.0 + 0.1 * (block % 3), 1000 + block
+            found += [row(k, (10.0 - k) * drift, purpose=purpose, seed=block_seed) for k in members]
+        return found
+
+    found = prediction("cell", campaign(1.05), campaign(0.95))
+    assert [(above(pair), pair.live_runs) for pair in found.pairs] == [
+        (5, 14),
+        (4, 4),
+        (3, 4),
+        (2, 1),
+        (1, 1),
+    ]
+    # Those that ran beside the default are set against it there, the others against all of its runs.
+    assert [pair.error for pair in found.pairs[:3]] == pytest.approx([0.0] * 3, abs=1e-12)
+    assert found.pairs[0].predicted == pytest.approx(2.0)
+    assert [pair.error for pair in found.pairs[3:]] == pytest.approx(
+        [math.log(1.05 / 0.95) / 15] * 2, rel=0.01
+    )
 
 
 def test_what_failed_says_nothing() -> None:

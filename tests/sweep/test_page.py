@@ -29,7 +29,7 @@ AT = Coordinates("all", "a", "default", "w", "none", "m", "1:4", 4, "none", 4096
 NOISE = (1.0, 1.001, 0.999, 1.002)
 
 
-class _Runnable(Run):
+class Runnable(Run):
     """A run that nobody asks for anything."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ def made(
     for turn, (system, value) in enumerate(values.items()):
         for seed in range(seeds):
             place = replace(AT, **{**at, "system": system, "seed": seed + 1})
-            row = MeasuredRow(PlannedRow(place, _Runnable(), {}), Result(Status.OK), None)
+            row = MeasuredRow(PlannedRow(place, Runnable(), {}), Result(Status.OK), None)
             row.values = {figure: value * NOISE[(seed + turn) % len(NOISE)]}
             found.append(row)
     return found

@@ -136,6 +136,32 @@ def test_one_that_is_best_in_both_is_told_as_one() -> None:
     assert not nothing.improved
 
 
+def test_equals_of_the_default_are_rarely_an_improvement() -> None:
+    """Five of them in two objectives are ten chances; an interval of 95 % each lets 20 in 100 through."""
+    random, found = np.random.default_rng(11), []
+    for _ in range(100):
+        values = np.exp(0.05 * random.standard_normal((6, 10, 2)))
+        named = {name: [tuple(pair) for pair in rows] for name, rows in zip("dabcef", values, strict=True)}
+        told = front_of(OBJECTIVES, "d", named)
+        assert told is not None
+        found.append(told.improved)
+        # What is not shown better than the default does not beat it either.
+        assert told.improved or told.default_stays
+    assert np.mean(found) <= 0.05
+
+
+def test_a_tenth_is_found_among_five_at_5_percent_noise() -> None:
+    random, found = np.random.default_rng(12), []
+    for _ in range(20):
+        values = np.exp(0.05 * random.standard_normal((6, 20, 2)))
+        values[1, :, 0] *= 0.9
+        named = {name: [tuple(pair) for pair in rows] for name, rows in zip("dabcef", values, strict=True)}
+        told = front_of(OBJECTIVES, "d", named)
+        assert told is not None
+        found.append(any(point.gains for point in told.points if point.name == "a"))
+    assert np.mean(found) >= 0.95
+
+
 def test_a_default_without_any_has_no_ratio_and_still_a_front() -> None:
     found = front(default=(100.0, 0.0), fast=(80.0, 3e9), slower=(90.0, 4e9))
     assert [point.name for point in found.found] == ["fast"]

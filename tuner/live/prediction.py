@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.optimiser.warm import spearman
+from tiertune.tuner.transfer.context import complete
 from tiertune.tuner.trial import Status, canonical
 
 LEAST = 5
@@ -20,7 +21,8 @@ CONFIDENCE_Z = 1.959964
 
 @dataclass(frozen=True)
 class Pair:
-    """A configuration that ran in both places: its gain over the default, as a ratio above 0, 1 for none."""
+    """A configuration that ran in both places: its gain over the default, as a ratio above 0, 1 for none.
+    `live_runs` are those that `measured` is of."""
 
     config: dict[str, Any]
     predicted: float
@@ -76,14 +78,15 @@ def predictions(simulated: Path, live: Path) -> list[Prediction]:
 def prediction(cell: str, simulated: Sequence[Row], live: Sequence[Row]) -> Prediction:
     """What rows of both say of a cell. Means of log-costs, so that a run of many is as good as its number."""
     foretold, measured = _costs(simulated), _costs(live)
-    default = next((canonical(row.trial.config) for row in live if row.trial.origin == "default"), None)
+    configs = {_name(row): row.trial.config for row in reversed(live) if _worked(row)}
+    default = next((_name(row) for row in live if row.trial.origin == "default"), None)
     pairs = []
     if default in foretold and default in measured:
         for text in measured:
             if text != default and text in foretold:
-                gains = [_mean(of[default]) - _mean(of[text]) for of in (foretold, measured)]
-                config = next(row.trial.config for row in live if canonical(row.trial.config) == text)
-                pairs.append(Pair(dict(config), math.exp(gains[0]), math.exp(gains[1]), len(measured[text])))
+                predicted, _ = _gain(foretold[default], foretold[text])
+                gain, runs = _gain(measured[default], measured[text])
+                pairs.append(Pair(dict(configs[text]), math.exp(predicted), math.exp(gain), runs))
     pairs.sort(key=lambda pair: -pair.predicted)
     rank = low = high = None
     if len(pairs) >= LEAST:
@@ -94,16 +97,32 @@ def prediction(cell: str, simulated: Sequence[Row], live: Sequence[Row]) -> Pred
     return Prediction(cell, pairs, rank, low, high, middle, max(errors, default=None))
 
 
-def _costs(rows: Sequence[Row]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
+def _name(row: Row) -> str:
+    """Equal for rows of one configuration: a search writes the searched knobs alone, judgement of the default
+    all there are."""
+    return canonical(complete(row.trial.system, row.trial.config))
+
+
+def _costs(rows: Sequence[Row]) -> dict[str, dict[int, float]]:
+    """Costs of the runs that worked, by configuration and seed."""
+    found: dict[str, dict[int, float]] = {}
     for row in rows:
-        if row.status is Status.OK and row.cost is not None and row.trial.fidelity == 1.0:
-            found.setdefault(canonical(row.trial.config), []).append(row.cost)
+        if _worked(row) and row.cost is not None:
+            found.setdefault(_name(row), {})[row.trial.seed] = row.cost
     return found
 
 
-def _mean(costs: Sequence[float]) -> float:
-    return statistics.fmean(costs)
+def _worked(row: Row) -> bool:
+    return row.status is Status.OK and row.trial.fidelity == 1.0
+
+
+def _gain(default: Mapping[int, float], other: Mapping[int, float]) -> tuple[float, int]:
+    """By how much the cost of `other` is lower, and from how many of its runs: those in blocks with the
+    default, where seed and drift hit both; where it was in none, against all runs of the default."""
+    shared = default.keys() & other.keys()
+    if shared:
+        return statistics.fmean(default[seed] - other[seed] for seed in shared), len(shared)
+    return statistics.fmean(default.values()) - statistics.fmean(other.values()), len(other)
 
 
 def _interval(rank: float, count: int) -> tuple[float, float]:

@@ -10,8 +10,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from tiertune.tuner.comparison.inference import ALPHA, Difference, difference, holm, shown
+from tiertune.tuner.comparison.inference import ALPHA, Difference, difference, shown
 from tiertune.tuner.statistics import MIN_EFFECT, interval
+from tiertune.tuner.sweep.luck import adjusted
 from tiertune.tuner.sweep.measured import MeasuredRow
 from tiertune.tuner.sweep.quantity import MAXIMIZE, Quantity
 from tiertune.tuner.sweep.row import YARDSTICKS
@@ -98,7 +99,7 @@ class _Sample:
 
 def outcome_of(plane: Plane, quantity: Quantity) -> Outcome:
     """The order in every scenario. The first is that with the best mean; others are compared with it on the
-    same seeds, and Holm's adjustment is over all of these comparisons of the sweep."""
+    same seeds, and adjusted for its being picked from them and for all scenarios of the sweep."""
     systems = {row.at.system for row in plane.rows}
     yardsticks = set(YARDSTICKS) if plane.subject.name == CONTENDER and systems - set(YARDSTICKS) else set()
     samples: dict[tuple[str, ...], dict[str, list[MeasuredRow]]] = {}
@@ -110,20 +111,26 @@ def outcome_of(plane: Plane, quantity: Quantity) -> Outcome:
         for place, members in sorted(samples.items(), key=lambda item: _order(plane.scenes, item[0]))
     ]
     found: dict[tuple[tuple[str, ...], str], Difference] = {}
-    firsts = {place: _first(members, quantity) for place, members in scenes}
+    tests: dict[tuple[tuple[str, ...], str], tuple[float, int]] = {}
+    firsts: dict[tuple[str, ...], _Sample | None] = {}
+    contenders: dict[tuple[str, ...], int] = {}
     for place, members in scenes:
-        first = firsts[place]
-        for one in members:
-            if first is not None and one is not first and one.ranked and one.whole and one.by_seed:
-                compared = _difference(one, first, quantity)
-                if compared is not None:
-                    found[place, one.subject] = compared
-    adjusted = dict(zip(found, holm([one.p for one in found.values()]), strict=True))
+        able = _able(members)
+        first = firsts[place] = _first(able, quantity)
+        contenders[place] = len(able)
+        for one in able:
+            if first is None or one is first:
+                continue
+            compared = _difference(one, first, quantity)
+            if compared is not None:
+                found[place, one.subject] = compared
+                tests[place, one.subject] = compared.p, len(one.by_seed.keys() & first.by_seed.keys())
+    chances = adjusted(tests, contenders)
     made = []
     for place, members in scenes:
         first = firsts[place]
         entries = [
-            _entry(one, first, quantity, found.get((place, one.subject)), adjusted.get((place, one.subject)))
+            _entry(one, first, quantity, found.get((place, one.subject)), chances.get((place, one.subject)))
             for one in members
         ]
         made.append(Scene(place, tuple(sorted(entries, key=lambda entry: _place(entry, quantity)))))
@@ -157,9 +164,13 @@ def _sample(subject: str, rows: Sequence[MeasuredRow], name: str, yardsticks: Se
     return _Sample(subject, values, len(rows), all(row.ok for row in rows), ranked)
 
 
-def _first(members: Sequence[_Sample], quantity: Quantity) -> _Sample | None:
-    """The best of those that have the figure on every seed; None where neither way is better."""
-    able = [one for one in members if one.ranked and one.whole and len(one.by_seed) == one.rows]
+def _able(members: Sequence[_Sample]) -> list[_Sample]:
+    """Those that have the figure on every seed."""
+    return [one for one in members if one.ranked and one.whole and len(one.by_seed) == one.rows]
+
+
+def _first(able: Sequence[_Sample], quantity: Quantity) -> _Sample | None:
+    """The best of them; None where neither way is better."""
     if not able or not quantity.direction:
         return None
     sign = -1.0 if quantity.direction == MAXIMIZE else 1.0
@@ -182,7 +193,7 @@ def _entry(
     first: _Sample | None,
     quantity: Quantity,
     compared: Difference | None,
-    adjusted: float | None,
+    chance: float | None,
 ) -> Entry:
     if not one.by_seed:
         return Entry(one.subject, None, None, Standing.FAILED if not one.whole else Standing.NO_FIGURE)
@@ -201,13 +212,13 @@ def _entry(
         told = _difference(one, first, quantity)
         times = _times(told, one, first) if told and positive else _once(one, first, quantity, positive)
         return Entry(one.subject, mean, times, Standing.YARDSTICK)
-    if compared is None or adjusted is None:
+    if compared is None or chance is None:
         once = _once(one, first, quantity, positive)
         level = mean.value == estimate(list(first.by_seed.values())).value
         level = level or (once is not None and once.value < 1.0 + MIN_EFFECT)
         return Entry(one.subject, mean, once, Standing.LEVEL if level else Standing.ONE_SEED)
     # In units of the figure a smallest difference that counts is not known; in ratios it is.
-    apart = shown(compared, adjusted) == 1 if positive else adjusted < ALPHA and compared.mean > 0.0
+    apart = shown(compared, chance) == 1 if positive else chance < ALPHA and compared.mean > 0.0
     times = _times(compared, one, first) if positive else None
     return Entry(one.subject, mean, times, Standing.BEHIND if apart else Standing.LEVEL)
 
