@@ -70,7 +70,7 @@ struct Thread {
 #[derive(Debug, Clone, Copy)]
 struct Visit {
     page: u32,
-    /// Line of the page that comes next.
+    /// Line of the page that was taken last.
     line: u64,
     /// Lines that are left.
     left: f64,

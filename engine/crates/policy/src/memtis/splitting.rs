@@ -73,12 +73,6 @@ impl Splitting {
         }
     }
 
-    /// Whether huge pages are still split.
-    #[must_use]
-    pub fn enabled(&self) -> bool {
-        self.knobs.enabled
-    }
-
     /// Whether a split has changed the histogram since the last decision.
     #[must_use]
     pub fn changed_histogram(&self) -> bool {

@@ -37,7 +37,7 @@ crate::knobs! {
         cooling_interval_ms: u32 = 5000, int(100, 60_000, log), unit "ms", special [], tuned, restart,
             when "cooling_mode" = "pass", source "config.h PACT_DEFAULT_COOLING_INTERVAL_MS; range ours";
         /// Pages that demotion may be ahead of promotion, kept free as headroom
-        demotion_margin: u32 = 0, int(1, 262_144, log), unit "pages", special [(0, "none")], tuned, restart,
+        demotion_margin: u32 = 0, int(0, 262_144), unit "pages", special [], tuned, restart,
             source "PACT section 4.4.2, algorithm 2; cli --demotion-margin; range ours";
         /// Time between two looks at the demotion switch
         balance_interval_s: f64 = 1.0, float(0.02, 10.0, log), unit "s", special [], fixed, rebuild,

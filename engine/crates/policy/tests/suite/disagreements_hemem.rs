@@ -141,3 +141,30 @@ fn all_counts_are_halved_together_and_a_page_queues_once() {
     sample(&mut driver, 300..301, Event::LoadMiss, 15);
     assert_eq!(driver.gauge("hot_requests"), 2.0, "8 samples or 15, one request");
 }
+
+/// The walk that cools a list is to go once around it, says its marker; but the marker is the page that it begins with, so that in
+/// all published versions a halving is followed by one look at `cooling_pages` pages.
+#[test]
+fn a_halving_is_followed_by_one_look_at_cooling_pages_pages() {
+    for (whole, still_hot) in [(false, 65.0), (true, 1.0)] {
+        let topology = Topology {
+            page_bytes: PAGE_2M,
+            pages: 3 * FAST,
+            capacity_pages: vec![2 * FAST, FAST],
+        };
+        let config = Config::from([
+            ("mmap_filter_size_bytes".to_string(), Value::Int(0)),
+            ("cooling_pages".to_string(), Value::Int(64)),
+            ("cooling_ends_at_newest".to_string(), Value::Bool(whole)),
+        ]);
+        let policy = registry::build("hemem", &config, &topology).expect("a valid config");
+        let mut driver = Driver::new(policy, &topology);
+        driver.alloc(0, 2 * FAST);
+        sample(&mut driver, 0..2 * FAST, Event::LoadMiss, 8);
+        driver.run_until(15 * MS);
+        // Page 0 halves all counts and stays hot itself.
+        sample(&mut driver, 0..1, Event::LoadMiss, 11);
+        driver.run_until(500 * MS);
+        assert_eq!(driver.gauge("hot_fast_pages"), still_hot);
+    }
+}
