@@ -142,15 +142,18 @@ def stop_reason(job: Job, history: Sequence[Observation], proposal: Proposal) ->
 
 
 def cap_s(job: Job, rows: Sequence[Row], complete: int) -> float | None:
-    """The runtime (s) at which a trial is given up: a multiple of the best that was complete."""
+    """The runtime (s) at which a trial is given up: a multiple of the best that was complete and keeps the
+    constraints. One that breaks them is never handed over, so nothing need be nearly as fast."""
     if job.rules.cap is None:
         return None
-    known = [
+    known = [row for row in rows if row.trial.number < complete and row.cost is not None]
+    default = next((row.metrics for row in known if row.trial.number == 0), None)
+    runtimes = [
         row.metrics.get("runtime_s")
-        for row in rows
-        if row.trial.number < complete and row.cost is not None and row.trial.fidelity == 1.0
+        for row in known
+        if row.trial.fidelity == 1.0 and not broken(job.rules.constraints, row.metrics, default)
     ]
-    best = min((value for value in known if value is not None), default=None)
+    best = min((value for value in runtimes if value is not None), default=None)
     return None if best is None else best * job.rules.cap
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.tuner import surfaces
 from tests.tuner.toy import DEFAULTS, RUNTIME, SCENARIO, ToyBackend, table, toy_plan
+from tiertune.tuner.backend import TrialTimeout
 from tiertune.tuner.events import Event, Started
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.loop import journal_path, tune
@@ -196,16 +197,17 @@ def test_a_stopped_campaign_is_judged_and_stays_stopped(tmp_path: Path) -> None:
 # --- caps
 
 
+class Capping(ToyBackend):
+    """Gives trials up at their caps."""
+
+    def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
+        measurement = super().run(trial, timeline_points)
+        if trial.cap is not None and measurement.metrics["runtime_s"] > trial.cap:
+            raise TrialTimeout("given up", {"runtime_s": trial.cap})
+        return measurement
+
+
 def test_slow_trials_are_given_up_and_told_as_slower_than_their_cap(tmp_path: Path) -> None:
-    class Capping(ToyBackend):
-        def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
-            measurement = super().run(trial, timeline_points)
-            if trial.cap is not None and measurement.metrics["runtime_s"] > trial.cap:
-                from tiertune.tuner.backend import TrialTimeout
-
-                raise TrialTimeout("given up", {"runtime_s": trial.cap})
-            return measurement
-
     tune(toy_plan(trials=30, rules=SearchRules(cap=1.2)), tmp_path, Capping())
     rows = rows_of(tmp_path)
     capped = [row for row in rows if row.status is Status.TIMEOUT]
@@ -220,6 +222,30 @@ def test_slow_trials_are_given_up_and_told_as_slower_than_their_cap(tmp_path: Pa
     history = [seen(0, 1, 1.0), seen(1, 2, 5.0)]
     history.append(Observation(2, {"k": 3}, Status.TIMEOUT, bound=1.3, capped=True))
     assert told(history)[2][1] == pytest.approx(1.3 + math.log(CRASH_FACTOR))
+
+
+def test_a_cap_is_a_multiple_of_the_best_that_keeps_the_constraints(tmp_path: Path) -> None:
+    """Half of the configs take 10 s and break the bound; the others, at 14 s and up, may not be given up."""
+
+    class Cheating(ToyBackend):
+        def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
+            found = super().run(trial, timeline_points)
+            cheats = trial.config["mode"] == "sync" and trial.config != DEFAULTS
+            place = math.log(float(trial.config["sample_period"]) / 100.0) / math.log(1000.0)
+            found.metrics["runtime_s"] = 10.0 if cheats else 14.0 + place
+            found.metrics["migrated_bytes"] = 2.0 if cheats else 1.0
+            if trial.cap is not None and found.metrics["runtime_s"] > trial.cap:
+                raise TrialTimeout("given up", {"runtime_s": trial.cap})
+            return found
+
+    rule = Constraint("migrated_bytes", at_most=1.5, of_default=True)
+    plan = toy_plan(trials=20, rules=SearchRules(cap=1.2, constraints=(rule,)))
+    plan.document["campaign"] |= {"constraints": [dict(vars(rule))]}
+    outcome = tune(plan, tmp_path, Cheating())[CELL]
+    rows = rows_of(tmp_path)
+    assert {row.metrics["runtime_s"] for row in rows if row.cost} > {10.0}
+    assert all(row.status is Status.OK for row in rows)
+    assert outcome.winner is not None
 
 
 # --- constraints
