@@ -184,7 +184,8 @@ def new_trial(job: Job, number: int, proposal: Proposal, cap: float | None = Non
     seed = derive_seed(job.seed, job.scenario.seed_name, "search", number)
     noise: Noise = "independent"
     if proposal.repeat is not None:
-        seed, noise = race_seed(job, proposal.repeat), "paired"
+        # To its end: one that ran before passes a cap by noise, and what failed once is no finalist.
+        seed, noise, cap = race_seed(job, proposal.repeat), "paired", None
     return Trial(
         campaign=job.campaign,
         cell=job.cell,

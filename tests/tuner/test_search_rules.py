@@ -248,6 +248,19 @@ def test_a_cap_is_a_multiple_of_the_best_that_keeps_the_constraints(tmp_path: Pa
     assert outcome.winner is not None
 
 
+def test_repeats_of_a_race_run_to_their_end(tmp_path: Path) -> None:
+    """With 5 % noise a contender may pass a cap of 1.1 by luck, and what failed once is no finalist."""
+    plan = toy_plan(trials=40, initial=6, rules=SearchRules(race=True, cap=1.1))
+    tune(plan, tmp_path, Capping(noise=0.05))
+    rows = rows_of(tmp_path)
+    races = [row for row in rows if row.trial.origin == "race"]
+    assert len(races) >= 3
+    assert {row.trial.cap for row in races} == {None}
+    assert {row.status for row in races} == {Status.OK}
+    others = [row.trial.cap for row in rows[4:] if row.trial.origin != "race"]
+    assert None not in others
+
+
 # --- constraints
 
 
