@@ -138,7 +138,9 @@ def stop_reason(job: Job, history: Sequence[Observation], proposal: Proposal) ->
     """Why the search ends before this proposal by the rule of its campaign."""
     if job.rules.stop is None:
         return None
-    return reason_to_stop(job.rules.stop, history, proposal, job.optimiser.settings.initial)
+    settings = job.optimiser.settings
+    expects = job.optimiser.expects and settings.random_share < 1.0
+    return reason_to_stop(job.rules.stop, history, proposal, settings.initial, expects=expects)
 
 
 def cap_s(job: Job, rows: Sequence[Row], complete: int) -> float | None:

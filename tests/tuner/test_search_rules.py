@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from ConfigSpace import Categorical, ConfigurationSpace
 
 from tests.tuner import surfaces
-from tests.tuner.toy import DEFAULTS, RUNTIME, SCENARIO, ToyBackend, table, toy_plan
+from tests.tuner.toy import DEFAULTS, RUNTIME, SCENARIO, ToyBackend, ToyPlan, table, toy_plan
 from tiertune.tuner.backend import TrialTimeout
 from tiertune.tuner.events import Event, Started
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.loop import journal_path, tune
-from tiertune.tuner.optimiser.base import Observation, Proposal, Settings
+from tiertune.tuner.optimiser.base import Observation, Optimiser, Proposal, Settings
 from tiertune.tuner.optimiser.imputation import CRASH_FACTOR, told
 from tiertune.tuner.optimiser.racing import ROUNDS, SHARE, Racing, entries_of, incumbent
 from tiertune.tuner.optimiser.random import RandomOptimiser
+from tiertune.tuner.optimiser.smac import SmacOptimiser
 from tiertune.tuner.optimiser.warm import GATE_CONFIGS, Remembered, WarmStart
+from tiertune.tuner.plan import PlannedCell
 from tiertune.tuner.search.constraint import Constraint
 from tiertune.tuner.search.fidelity import CHECK, GROUP, CannotShorten, ShortRuns, agreement_of, shortened
 from tiertune.tuner.search.rules import SearchRules
@@ -155,17 +159,20 @@ def test_finalists_of_a_raced_search_are_ranked_by_their_means(tmp_path: Path) -
 # --- early ends
 
 
-def stopping(costs: Sequence[float], gain: float | None = None, patience: int = 10) -> str | None:
+def stopping(
+    costs: Sequence[float], gain: float | None = None, patience: int = 10, expects: bool = True
+) -> str | None:
     history = [seen(number, number, cost) for number, cost in enumerate(costs)]
     proposal = Proposal({}, "model", "", gain=gain)
-    return reason_to_stop(StopRule(patience, 0.01), history, proposal, initial=5)
+    return reason_to_stop(StopRule(patience, 0.01), history, proposal, initial=5, expects=expects)
 
 
 def test_a_search_ends_when_nothing_came_for_long_and_little_is_expected() -> None:
     falling = [1.0 - 0.05 * n for n in range(6)]
     flat = [*falling, *[0.9] * 10]
     assert stopping(flat, gain=0.001) is not None
-    assert stopping(flat) is not None  # random search expects nothing
+    assert stopping(flat, expects=False) is not None  # random search expects nothing
+    assert stopping(flat) is None  # a random pick says nothing of what the model expects
     assert stopping(flat, gain=0.05) is None
     assert stopping(flat[:-1], gain=0.001) is None
     assert stopping([*flat[:-1], 0.7], gain=0.001) is None
@@ -178,8 +185,37 @@ def test_the_noise_of_repeats_is_what_gains_are_held_against() -> None:
     assert noise_of(repeats[:2]) == 0.0
     rest = [seen(4 + n, 2 + n, 1.0 - 0.01 * (n == 14)) for n in range(15)]
     rule, proposal = StopRule(10, 0.0), Proposal({}, "model", "", gain=0.001)
-    assert reason_to_stop(rule, [*repeats, *rest], proposal, 5) is not None
-    assert reason_to_stop(rule, [seen(n, n, 1.0) for n in range(4)] + rest, proposal, 5) is None
+    assert reason_to_stop(rule, [*repeats, *rest], proposal, 5, expects=True) is not None
+    single = [seen(n, n, 1.0) for n in range(4)]
+    assert reason_to_stop(rule, single + rest, proposal, 5, expects=True) is None
+
+
+def test_a_random_pick_does_not_end_a_search_of_which_the_model_expects_more(tmp_path: Path) -> None:
+    class Hopeful(RandomOptimiser):
+        expects = True
+
+        def _ask(self, number: int, history: Sequence[Observation]) -> Proposal:
+            return replace(super()._ask(number, history), gain=None if number % 5 == 0 else hoped)
+
+    class Plan(ToyPlan):
+        def new_optimiser(self, cell: PlannedCell) -> Optimiser:
+            return Hopeful(surfaces.space(), Settings(1, self.initial, self.random_share))
+
+    cases: list[tuple[float | None, float, int]] = [(1.0, 0.2, 40), (None, 0.2, 40)]
+    for hoped, share, trials in [*cases, (0.001, 0.2, 12), (None, 1.0, 12)]:
+        rules = SearchRules(stop=StopRule(8, 1.0), race=True)
+        plan = Plan(**vars(toy_plan(trials=40, random_share=share, rules=rules)))
+        folder = tmp_path / f"{hoped} {share}"
+        tune(plan, folder, ToyBackend())
+        assert trials <= len(rows_of(folder)) <= trials + 3
+
+
+def test_a_model_that_finds_nothing_new_expects_nothing() -> None:
+    tiny = ConfigurationSpace(seed=0)
+    tiny.add(Categorical("mode", ["a", "b", "c"], default="b"))
+    history = [Observation(n, {"mode": mode}, Status.OK, float(n)) for n, mode in enumerate("bac")]
+    proposal = SmacOptimiser(tiny, Settings(1, 2, 0.0)).ask(3, history)
+    assert (proposal.origin, proposal.gain) == ("random", 0.0)
 
 
 def test_a_stopped_campaign_is_judged_and_stays_stopped(tmp_path: Path) -> None:

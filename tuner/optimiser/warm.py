@@ -53,6 +53,7 @@ class WarmStart(Optimiser):
     ) -> None:
         super().__init__(inner.space, inner.settings, inner.decode)
         self.inner = inner
+        self.expects = inner.expects
         self.gated = mode == "gated"
         self.after = after
         self.memory = list(memory)

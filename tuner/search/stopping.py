@@ -20,11 +20,13 @@ class StopRule:
 
 
 def reason_to_stop(
-    rule: StopRule, history: Sequence[Observation], proposal: Proposal, initial: int
+    rule: StopRule, history: Sequence[Observation], proposal: Proposal, initial: int, *, expects: bool
 ) -> str | None:
     """Why the search ends before `proposal`, None where it goes on.
 
-    Looks at complete trials only; a pure function, so that a resumed search ends at the same trial.
+    Where the optimiser `expects` something of its proposals, one without a gain is not its model's: a random
+    pick or a repeat ends no search. Looks at complete trials only; a pure function, so that a resumed search
+    ends at the same trial.
     """
     history = [observation for observation in history if observation.fidelity == 1.0]
     entries = [entry for entry in entries_of(history).values() if entry.works]
@@ -38,7 +40,8 @@ def reason_to_stop(
     wanted = max(math.log1p(rule.gain), noise_of(history))
     if not before or (after and min(before) - min(after) > wanted):
         return None
-    if proposal.gain is not None and proposal.gain > wanted:
+    agrees = not expects if proposal.gain is None else proposal.gain <= wanted
+    if not agrees:
         return None
     text = f"no trial of the last {rule.patience} was better by {math.expm1(wanted) * 100:.1f} %"
     if proposal.gain is not None:
