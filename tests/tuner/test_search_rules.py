@@ -190,6 +190,23 @@ def test_the_noise_of_repeats_is_what_gains_are_held_against() -> None:
     assert reason_to_stop(rule, single + rest, proposal, 5, expects=True) is None
 
 
+def test_patience_counts_whole_runs_wherever_they_stand_among_short_ones() -> None:
+    """Three short runs before each whole one; nothing is better after the sixth whole one."""
+
+    def history(costs: Sequence[float]) -> list[Observation]:
+        made = []
+        for place, cost in enumerate(costs):
+            made += [replace(seen(4 * place + n, 1000 + 3 * place + n, 0.0), fidelity=0.25) for n in range(3)]
+            made.append(seen(4 * place + 3, place, cost))
+        return made
+
+    flat = [1.0 - 0.05 * min(n, 5) for n in range(16)]
+    rule, proposal = StopRule(10, 0.01), Proposal({}, "model", "", gain=0.001)
+    assert reason_to_stop(rule, history(flat), proposal, 5, expects=True) is not None
+    assert reason_to_stop(rule, history(flat[:-1]), proposal, 5, expects=True) is None
+    assert reason_to_stop(rule, history([*flat[:6], 0.5, *flat[7:]]), proposal, 5, expects=True) is None
+
+
 def test_a_random_pick_does_not_end_a_search_of_which_the_model_expects_more(tmp_path: Path) -> None:
     class Hopeful(RandomOptimiser):
         expects = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiertune.tuner.optimiser.base import Observation, Proposal
 from tiertune.tuner.optimiser.racing import entries_of
@@ -28,10 +28,12 @@ def reason_to_stop(
     pick or a repeat ends no search. Looks at complete trials only; a pure function, so that a resumed search
     ends at the same trial.
     """
-    history = [observation for observation in history if observation.fidelity == 1.0]
-    entries = [entry for entry in entries_of(history).values() if entry.works]
-    known = [entry for entry in entries if entry.first >= 0]
-    complete = sum(observation.status.finished for observation in history)
+    whole = [observation for observation in history if observation.fidelity == 1.0]
+    ended = [observation for observation in whole if observation.status.finished]
+    # Patience is of whole runs, so they are counted without the short ones among them.
+    history = [replace(observation, number=place) for place, observation in enumerate(ended)]
+    known = [entry for entry in entries_of(history).values() if entry.works]
+    complete = len(history)
     if complete < initial + rule.patience or not known:
         return None
     since = complete - rule.patience
