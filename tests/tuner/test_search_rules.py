@@ -458,18 +458,53 @@ def test_the_model_gets_the_source_only_through_the_gate() -> None:
     assert told_to == [59 + 1, 1 + GATE_CONFIGS]  # the default is no trial of the source
 
 
+def remembering(name: str, **changes: Any) -> ToyPlan:
+    """A toy campaign whose document says of its cell what memory asks for."""
+    made = toy_plan(name=name, **changes)
+    metric = {"name": "runtime_s", "direction": "minimize"}
+    made.document["cells"] = {CELL: {"space": {"knobs": {}}, "default": {}, "workload": {"metric": metric}}}
+    return made
+
+
+def memory_in(results: Path, name: str) -> list[Remembered]:
+    """What the campaign of that name remembers."""
+    with Journal(journal_path(results, name), writer=False) as journal:
+        stored = journal.remembered(CELL)
+    assert stored is not None
+    return [Remembered(**entry) for entry in stored[1]]
+
+
+def test_a_space_that_starts_off_the_default_is_remembered_as_well(tmp_path: Path) -> None:
+    elsewhere = {**DEFAULTS, "sample_period": 100}
+    old = remembering("old", trials=20, seed=5, default=elsewhere)
+    tune(old, tmp_path, ToyBackend())
+    tune(remembering("new", rules=SearchRules(memory="start"), default=elsewhere), tmp_path, ToyBackend())
+    rows, source = rows_of(tmp_path, name="new"), rows_of(tmp_path, name="old")
+    assert [row.trial.origin for row in rows[:4]] == ["initial", "memory", "memory", "memory"]
+    found = memory_in(tmp_path, "new")
+    assert len(found) == 19
+    assert sorted(entry.rank for entry in found if entry.rank is not None) == [0, 1, 2]
+    gains = {canonical(row.trial.config): row.cost - source[0].cost for row in source[1:]}
+    assert {canonical(entry.config): entry.gain for entry in found} == pytest.approx(gains)
+
+
+def test_a_start_that_was_best_is_no_trial_of_the_source(tmp_path: Path) -> None:
+    """It goes first here as well, so three others are started from."""
+
+    def surface(config: Config) -> float:
+        return surfaces.smooth(config) * (0.1 if config == DEFAULTS else 1.0)
+
+    elsewhere = {**DEFAULTS, "sample_period": 100}
+    tune(remembering("old", trials=20, seed=5, default=elsewhere), tmp_path, ToyBackend(surface=surface))
+    rules = SearchRules(memory="start")
+    tune(remembering("new", rules=rules, default=elsewhere), tmp_path, ToyBackend(surface=surface))
+    found = memory_in(tmp_path, "new")
+    assert DEFAULTS not in [entry.config for entry in found]
+    assert sorted(entry.rank for entry in found if entry.rank is not None) == [0, 1, 2]
+
+
 def test_a_campaign_starts_from_the_nearest_earlier_one_and_keeps_its_memory(tmp_path: Path) -> None:
-    document = {
-        "space": {"knobs": {}},
-        "default": {},
-        "workload": {"metric": {"name": "runtime_s", "direction": "minimize"}},
-    }
-
-    def plan(name: str, **changes: Any) -> Any:
-        made = toy_plan(name=name, **changes)
-        made.document["cells"] = {CELL: document}
-        return made
-
+    plan = remembering
     tune(plan("old", trials=20, seed=5), tmp_path, ToyBackend())
     warm = plan("new", trials=10, rules=SearchRules(memory="start"))
     tune(warm, tmp_path, ToyBackend())

@@ -26,8 +26,9 @@ LATER_TRIALS = 8  # trials outside the gate from which that is judged
 
 @dataclass(frozen=True)
 class Remembered:
-    """A trial of an earlier campaign: `gain` is the log-ratio of its objective to that campaign's default,
-    lower is better. `rank` is 0, 1, 2 for the best ones, which are tried first, and None for others."""
+    """A trial of an earlier campaign: `gain` is the log-ratio of its objective to that of the first
+    trial there, lower is better. `rank` is 0, 1, 2 for the best ones, which are tried first, and None for
+    others."""
 
     config: Config
     gain: float

@@ -96,23 +96,27 @@ def _configs(contents: Mapping[str, Any], part: str) -> str:
 def _remembered(
     journal: Journal, cell: str, rows: list[Row], generation: int, objective: Objective
 ) -> list[Remembered]:
-    """The trials that worked, relative to the default's, the winner first among the best."""
-    default = next((r.cost for r in rows if r.trial.origin == "default" and r.cost is not None), None)
-    if default is None:
+    """The trials that worked, relative to the first one, the winner first among the best.
+
+    Searches of one space start at one config, the system's own default or not; it is none of the trials.
+    """
+    first = rows[0]
+    if first.trial.number > 0 or first.cost is None:
         return []
-    best = [canonical(row.trial.config) for row in best_rows(rows, BEST)]
+    found = best_rows(rows, BEST + 1)
     winner = selected(journal, cell, generation)
     if winner is not None:
-        text = canonical(winner.trial.config)
-        best = [text, *(other for other in best if other != text)][:BEST]
+        found = [winner, *found]
+    texts = dict.fromkeys(canonical(row.trial.config) for row in found if row.trial.number > 0)
+    best = list(texts)[:BEST]
     known: dict[str, Row] = {}
     for row in rows:
         if row.status is Status.OK and row.cost is not None and row.trial.fidelity == 1.0:
             known.setdefault(canonical(row.trial.config), row)
     return [
-        Remembered(row.trial.config, row.cost - default, best.index(text) if text in best else None)
+        Remembered(row.trial.config, row.cost - first.cost, best.index(text) if text in best else None)
         for text, row in known.items()
-        if row.cost is not None and row.trial.origin != "default"
+        if row.cost is not None and row.trial.number > 0
     ]
 
 
