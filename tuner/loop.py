@@ -296,7 +296,8 @@ def memory_of(plan: CampaignPlan, cell: PlannedCell, bench: Bench) -> list[Remem
     if stored is None:
         contents = plan.document["cells"][cell.key]
         results, known = journal.path.parents[1], plan.rules.memory_from
-        source = nearest(results, journal.path, cell.scenario, contents, cell.system, known)
+        bounds = plan.rules.constraints
+        source = nearest(results, journal.path, cell.scenario, contents, cell.system, known, bounds)
         name = f"{source.journal}: {source.cell}" if source else ""
         journal.remember(cell.key, name, [asdict(trial) for trial in source.trials] if source else [])
         stored = journal.remembered(cell.key)

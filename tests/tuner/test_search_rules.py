@@ -330,15 +330,16 @@ def test_bounds_are_absolute_or_multiples_of_the_defaults_value() -> None:
     assert not relative.kept({"stall_s": 4.0}, None)
 
 
+class Moving(ToyBackend):
+    """The faster a config, the more it migrates: bounds on that cost speed."""
+
+    def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
+        found = super().run(trial, timeline_points)
+        found.metrics["migrated_bytes"] = 1e9 / self.surface({**DEFAULTS, **trial.config})
+        return found
+
+
 def test_what_breaks_a_constraint_is_never_handed_over(tmp_path: Path) -> None:
-    class Moving(ToyBackend):
-        """The faster a config, the more it migrates: bounds on that cost speed."""
-
-        def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
-            found = super().run(trial, timeline_points)
-            found.metrics["migrated_bytes"] = 1e9 / self.surface({**DEFAULTS, **trial.config})
-            return found
-
     def campaign(folder: str, *rules: Constraint) -> tuple[Any, list[Any]]:
         plan = toy_plan(trials=25, rules=SearchRules(constraints=rules))
         entries = [dict(vars(rule)) for rule in rules]
@@ -501,6 +502,49 @@ def test_a_start_that_was_best_is_no_trial_of_the_source(tmp_path: Path) -> None
     found = memory_in(tmp_path, "new")
     assert DEFAULTS not in [entry.config for entry in found]
     assert sorted(entry.rank for entry in found if entry.rank is not None) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_memory_knows_what_breaks_a_constraint(tmp_path: Path, bounded: bool) -> None:
+    """Bounds are those of the campaign that remembers, whether the earlier one had them or not."""
+    rule = Constraint("migrated_bytes", at_most=0.8, of_default=True)
+
+    def campaign(name: str, seed: int, rules: SearchRules) -> None:
+        plan = remembering(name, trials=25, seed=seed, rules=rules)
+        plan.document["campaign"]["constraints"] = [dict(vars(one)) for one in rules.constraints]
+        tune(plan, tmp_path, Moving(noise=0.001))
+
+    campaign("old", 5, SearchRules(constraints=(rule,) if bounded else ()))
+    campaign("new", 6, SearchRules(constraints=(rule,), memory="start"))
+    found, rows = memory_in(tmp_path, "new"), rows_of(tmp_path, name="old")
+    limit = 0.8 * rows[0].metrics["migrated_bytes"]
+    kept = {canonical(row.trial.config): row.metrics["migrated_bytes"] <= limit for row in rows[1:]}
+    assert len(kept) - 3 > sum(kept.values()) > 3
+    assert {canonical(entry.config): entry.feasible for entry in found} == kept
+    best = [entry for entry in found if entry.rank is not None]
+    assert len(best) == 3
+    assert all(entry.feasible for entry in best)
+
+
+def test_the_model_is_told_what_broke_a_constraint_of_an_earlier_campaign() -> None:
+    told_to: list[Sequence[Observation]] = []
+
+    class Spy(RandomOptimiser):
+        def _ask(self, number: int, history: Sequence[Observation]) -> Proposal:
+            told_to.append(history)
+            return super()._ask(number, history)
+
+    source = [replace(m, feasible=n % 2 == 0) for n, m in enumerate(remembered(0.0))]
+    warm = WarmStart(Spy(surfaces.space(), Settings(3, 4)), source, "gated")
+    history = [Observation(0, DEFAULTS, Status.OK, 0.0)]
+    history += [Observation(n, m.config, Status.OK, m.gain) for n, m in enumerate(warm.starts, 1)]
+    assert warm.ask(len(history), history).origin == "random"
+    expected = {canonical(m.config): m.feasible for m in source if m not in warm.starts}
+    assert len(expected) > 40
+    ours = {canonical(o.config) for o in history}
+    assert {
+        canonical(o.config): o.feasible for o in told_to[0] if canonical(o.config) not in ours
+    } == expected
 
 
 def test_a_campaign_starts_from_the_nearest_earlier_one_and_keeps_its_memory(tmp_path: Path) -> None:
