@@ -19,7 +19,7 @@ from tiertune.tuner.events import Event, Started
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.loop import journal_path, tune
 from tiertune.tuner.optimiser.base import Observation, Optimiser, Proposal, Settings
-from tiertune.tuner.optimiser.imputation import CRASH_FACTOR, told
+from tiertune.tuner.optimiser.imputation import CRASH_FACTOR, TIMEOUT_FACTOR, told
 from tiertune.tuner.optimiser.racing import ROUNDS, SHARE, Racing, entries_of, incumbent
 from tiertune.tuner.optimiser.random import RandomOptimiser
 from tiertune.tuner.optimiser.smac import SmacOptimiser
@@ -29,7 +29,7 @@ from tiertune.tuner.search.constraint import Constraint
 from tiertune.tuner.search.fidelity import CHECK, GROUP, CannotShorten, ShortRuns, agreement_of, shortened
 from tiertune.tuner.search.rules import SearchRules
 from tiertune.tuner.search.stopping import StopRule, noise_of, reason_to_stop
-from tiertune.tuner.trial import Config, Measurement, Status, Trial, canonical
+from tiertune.tuner.trial import Config, Measurement, Objective, Status, Trial, canonical
 from tiertune.tuner.validation import best_rows
 from tiertune.workloads.definition import load_workload
 
@@ -299,6 +299,44 @@ def test_a_cap_is_a_multiple_of_the_best_that_keeps_the_constraints(tmp_path: Pa
     assert {row.metrics["runtime_s"] for row in rows if row.cost} > {10.0}
     assert all(row.status is Status.OK for row in rows)
     assert outcome.winner is not None
+
+
+def test_a_trial_given_up_is_told_by_its_cap_where_throughput_is_what_counts(tmp_path: Path) -> None:
+    """All do the same work, so that much less than the best one's throughput is known of them."""
+    histories: list[Sequence[Observation]] = []
+
+    class Spy(RandomOptimiser):
+        def _ask(self, number: int, history: Sequence[Observation]) -> Proposal:
+            histories.append(history)
+            return super()._ask(number, history)
+
+    class Plan(ToyPlan):
+        def new_optimiser(self, cell: PlannedCell) -> Optimiser:
+            return Spy(surfaces.space(), Settings(1, self.initial, self.random_share))
+
+    class Hanging(Capping):
+        def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
+            if trial.number == 20:
+                raise TrialTimeout("ended after 600 s")
+            return super().run(trial, timeline_points)
+
+    plan = toy_plan(trials=30, rules=SearchRules(cap=1.2))
+    cells = tuple(replace(c, objective=Objective("throughput_mops", "maximize")) for c in plan.cells)
+    tune(Plan(**{**vars(plan), "cells": cells}), tmp_path, Hanging())
+    caps = {row.trial.number: row.trial.cap for row in rows_of(tmp_path)}
+    history = histories[-1]
+    costs = {observation.number: cost for observation, cost in told(history)}
+    capped = [o for o in history if o.capped]
+    assert len(capped) >= 3
+    for observation in capped:
+        bound = math.log(caps[observation.number] or 0.0) - math.log(1e4)
+        assert observation.bound == pytest.approx(bound)
+        assert costs[observation.number] == pytest.approx(bound + math.log(CRASH_FACTOR))
+    # That it ended at another limit says nothing of the cap.
+    worst = max(o.cost for o in history if o.cost is not None)
+    assert costs[20] == pytest.approx(worst + math.log(TIMEOUT_FACTOR))
+    unknown = [seen(0, 1, 1.0), seen(1, 2, 3.0), Observation(2, {"k": 3}, Status.TIMEOUT, capped=True)]
+    assert told(unknown)[2][1] == pytest.approx(3.0 + math.log(CRASH_FACTOR))
 
 
 def test_repeats_of_a_race_run_to_their_end(tmp_path: Path) -> None:
