@@ -60,7 +60,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
             at text not null, primary key (cell, generation)
         ) strict, without rowid""",
         # What a cell knew of other campaigns when it began; it stays so, whatever they do later. `entries`
-        # is a JSON list of config, gain and rank.
+        # is a JSON list of config, gain, rank and, since there are constraints in it, feasible.
         """create table memory (
             cell text primary key, source text not null, entries text not null, at text not null
         ) strict, without rowid""",

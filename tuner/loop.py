@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,7 +32,7 @@ from tiertune.tuner.search.fidelity import ShortRuns
 from tiertune.tuner.search.memory import nearest
 from tiertune.tuner.search.rules import PLAIN, SearchRules
 from tiertune.tuner.search.stopping import reason_to_stop
-from tiertune.tuner.trial import Config, Noise, Origin, Scenario, Status, Trial, derive_seed
+from tiertune.tuner.trial import Config, Noise, Objective, Origin, Scenario, Status, Trial, derive_seed
 from tiertune.tuner.validation import STAGE, Outcome, judge, judgement_trials
 
 
@@ -101,14 +102,17 @@ def observed(rows: Sequence[Row], complete: int, bench: Bench, job: Job) -> list
     shared = {race_seed(job, repeat): repeat for repeat in range(ROUNDS)}
     default = next((row.metrics for row in rows if row.trial.number == 0 and row.metrics), None)
     second = job.rules.objectives.second.metric if job.rules.objectives else None
+    best = fastest(job, rows, complete)
     observations = []
     for row in rows:
         known = row.trial.number < complete
         status, cost = (row.status, row.cost) if known else (Status.RUNNING, None)
-        bound = bench.objective.cost(row.metrics) if status is Status.TIMEOUT else None
+        timeout = status is Status.TIMEOUT
+        # A run that ended at another limit was not given up at its cap.
+        capped = timeout and row.metrics.get("runtime_s", 0.0) >= (row.trial.cap or math.inf)
+        bound = bound_of(row, bench.objective, best if capped else None) if timeout else None
         whole = status is Status.OK and row.trial.fidelity == 1.0
         kept = not whole or not broken(job.rules.constraints, row.metrics, default)
-        capped = status is Status.TIMEOUT and row.trial.cap is not None
         repeat = shared.get(row.trial.seed) if row.trial.origin == "race" else None
         config = row.trial.config
         observations.append(
@@ -138,20 +142,42 @@ def stop_reason(job: Job, history: Sequence[Observation], proposal: Proposal) ->
     """Why the search ends before this proposal by the rule of its campaign."""
     if job.rules.stop is None:
         return None
-    return reason_to_stop(job.rules.stop, history, proposal, job.optimiser.settings.initial)
+    settings = job.optimiser.settings
+    expects = job.optimiser.expects and settings.random_share < 1.0
+    return reason_to_stop(job.rules.stop, history, proposal, settings.initial, expects=expects)
 
 
 def cap_s(job: Job, rows: Sequence[Row], complete: int) -> float | None:
-    """The runtime (s) at which a trial is given up: a multiple of the best that was complete."""
-    if job.rules.cap is None:
-        return None
-    known = [
-        row.metrics.get("runtime_s")
-        for row in rows
-        if row.trial.number < complete and row.cost is not None and row.trial.fidelity == 1.0
+    """The runtime (s) at which a trial is given up: a multiple of the fastest one's."""
+    best = fastest(job, rows, complete) if job.rules.cap is not None else None
+    return None if best is None or job.rules.cap is None else best.metrics["runtime_s"] * job.rules.cap
+
+
+def fastest(job: Job, rows: Sequence[Row], complete: int) -> Row | None:
+    """The trial before `complete` with the least runtime of those that keep the constraints: nothing need be
+    nearly as fast as one that is never handed over."""
+    known = [row for row in rows if row.trial.number < complete and row.cost is not None]
+    default = next((row.metrics for row in known if row.trial.number == 0), None)
+    whole = [
+        row
+        for row in known
+        if row.trial.fidelity == 1.0
+        and row.metrics.get("runtime_s", 0.0) > 0.0
+        and not broken(job.rules.constraints, row.metrics, default)
     ]
-    best = min((value for value in known if value is not None), default=None)
-    return None if best is None else best * job.rules.cap
+    return min(whole, key=lambda row: row.metrics["runtime_s"], default=None)
+
+
+def bound_of(row: Row, objective: Objective, best: Row | None) -> float | None:
+    """The least that the cost of a timeout would have been, None where nothing is known of it.
+
+    A metric that is known at the end alone, such as a throughput, would have been as much worse than that of
+    the `best` as the runtime was longer, since all trials do the same work.
+    """
+    bound = objective.cost(row.metrics)
+    if bound is None and best is not None and best.cost is not None:
+        return best.cost + math.log(row.metrics["runtime_s"] / best.metrics["runtime_s"])
+    return bound
 
 
 def timed_ask(optimiser: Optimiser, number: int, history: Sequence[Observation]) -> tuple[Proposal, float]:
@@ -181,7 +207,8 @@ def new_trial(job: Job, number: int, proposal: Proposal, cap: float | None = Non
     seed = derive_seed(job.seed, job.scenario.seed_name, "search", number)
     noise: Noise = "independent"
     if proposal.repeat is not None:
-        seed, noise = race_seed(job, proposal.repeat), "paired"
+        # To its end: one that ran before passes a cap by noise, and what failed once is no finalist.
+        seed, noise, cap = race_seed(job, proposal.repeat), "paired", None
     return Trial(
         campaign=job.campaign,
         cell=job.cell,
@@ -290,7 +317,8 @@ def memory_of(plan: CampaignPlan, cell: PlannedCell, bench: Bench) -> list[Remem
     if stored is None:
         contents = plan.document["cells"][cell.key]
         results, known = journal.path.parents[1], plan.rules.memory_from
-        source = nearest(results, journal.path, cell.scenario, contents, cell.system, known)
+        bounds = plan.rules.constraints
+        source = nearest(results, journal.path, cell.scenario, contents, cell.system, known, bounds)
         name = f"{source.journal}: {source.cell}" if source else ""
         journal.remember(cell.key, name, [asdict(trial) for trial in source.trials] if source else [])
         stored = journal.remembered(cell.key)

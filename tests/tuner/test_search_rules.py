@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from ConfigSpace import Categorical, ConfigurationSpace
 
 from tests.tuner import surfaces
-from tests.tuner.toy import DEFAULTS, RUNTIME, SCENARIO, ToyBackend, table, toy_plan
+from tests.tuner.toy import DEFAULTS, RUNTIME, SCENARIO, ToyBackend, ToyPlan, table, toy_plan
+from tiertune.tuner.backend import TrialTimeout
 from tiertune.tuner.events import Event, Started
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.loop import journal_path, tune
-from tiertune.tuner.optimiser.base import Observation, Proposal, Settings
-from tiertune.tuner.optimiser.imputation import CRASH_FACTOR, told
+from tiertune.tuner.optimiser.base import Observation, Optimiser, Proposal, Settings
+from tiertune.tuner.optimiser.imputation import CRASH_FACTOR, TIMEOUT_FACTOR, told
 from tiertune.tuner.optimiser.racing import ROUNDS, SHARE, Racing, entries_of, incumbent
 from tiertune.tuner.optimiser.random import RandomOptimiser
+from tiertune.tuner.optimiser.smac import SmacOptimiser
 from tiertune.tuner.optimiser.warm import GATE_CONFIGS, Remembered, WarmStart
+from tiertune.tuner.plan import PlannedCell
 from tiertune.tuner.search.constraint import Constraint
 from tiertune.tuner.search.fidelity import CHECK, GROUP, CannotShorten, ShortRuns, agreement_of, shortened
 from tiertune.tuner.search.rules import SearchRules
 from tiertune.tuner.search.stopping import StopRule, noise_of, reason_to_stop
-from tiertune.tuner.trial import Config, Measurement, Status, Trial, canonical
+from tiertune.tuner.trial import Config, Measurement, Objective, Status, Trial, canonical
 from tiertune.tuner.validation import best_rows
 from tiertune.workloads.definition import load_workload
 
@@ -154,17 +159,20 @@ def test_finalists_of_a_raced_search_are_ranked_by_their_means(tmp_path: Path) -
 # --- early ends
 
 
-def stopping(costs: Sequence[float], gain: float | None = None, patience: int = 10) -> str | None:
+def stopping(
+    costs: Sequence[float], gain: float | None = None, patience: int = 10, expects: bool = True
+) -> str | None:
     history = [seen(number, number, cost) for number, cost in enumerate(costs)]
     proposal = Proposal({}, "model", "", gain=gain)
-    return reason_to_stop(StopRule(patience, 0.01), history, proposal, initial=5)
+    return reason_to_stop(StopRule(patience, 0.01), history, proposal, initial=5, expects=expects)
 
 
 def test_a_search_ends_when_nothing_came_for_long_and_little_is_expected() -> None:
     falling = [1.0 - 0.05 * n for n in range(6)]
     flat = [*falling, *[0.9] * 10]
     assert stopping(flat, gain=0.001) is not None
-    assert stopping(flat) is not None  # random search expects nothing
+    assert stopping(flat, expects=False) is not None  # random search expects nothing
+    assert stopping(flat) is None  # a random pick says nothing of what the model expects
     assert stopping(flat, gain=0.05) is None
     assert stopping(flat[:-1], gain=0.001) is None
     assert stopping([*flat[:-1], 0.7], gain=0.001) is None
@@ -177,8 +185,54 @@ def test_the_noise_of_repeats_is_what_gains_are_held_against() -> None:
     assert noise_of(repeats[:2]) == 0.0
     rest = [seen(4 + n, 2 + n, 1.0 - 0.01 * (n == 14)) for n in range(15)]
     rule, proposal = StopRule(10, 0.0), Proposal({}, "model", "", gain=0.001)
-    assert reason_to_stop(rule, [*repeats, *rest], proposal, 5) is not None
-    assert reason_to_stop(rule, [seen(n, n, 1.0) for n in range(4)] + rest, proposal, 5) is None
+    assert reason_to_stop(rule, [*repeats, *rest], proposal, 5, expects=True) is not None
+    single = [seen(n, n, 1.0) for n in range(4)]
+    assert reason_to_stop(rule, single + rest, proposal, 5, expects=True) is None
+
+
+def test_patience_counts_whole_runs_wherever_they_stand_among_short_ones() -> None:
+    """Three short runs before each whole one; nothing is better after the sixth whole one."""
+
+    def history(costs: Sequence[float]) -> list[Observation]:
+        made = []
+        for place, cost in enumerate(costs):
+            made += [replace(seen(4 * place + n, 1000 + 3 * place + n, 0.0), fidelity=0.25) for n in range(3)]
+            made.append(seen(4 * place + 3, place, cost))
+        return made
+
+    flat = [1.0 - 0.05 * min(n, 5) for n in range(16)]
+    rule, proposal = StopRule(10, 0.01), Proposal({}, "model", "", gain=0.001)
+    assert reason_to_stop(rule, history(flat), proposal, 5, expects=True) is not None
+    assert reason_to_stop(rule, history(flat[:-1]), proposal, 5, expects=True) is None
+    assert reason_to_stop(rule, history([*flat[:6], 0.5, *flat[7:]]), proposal, 5, expects=True) is None
+
+
+def test_a_random_pick_does_not_end_a_search_of_which_the_model_expects_more(tmp_path: Path) -> None:
+    class Hopeful(RandomOptimiser):
+        expects = True
+
+        def _ask(self, number: int, history: Sequence[Observation]) -> Proposal:
+            return replace(super()._ask(number, history), gain=None if number % 5 == 0 else hoped)
+
+    class Plan(ToyPlan):
+        def new_optimiser(self, cell: PlannedCell) -> Optimiser:
+            return Hopeful(surfaces.space(), Settings(1, self.initial, self.random_share))
+
+    cases: list[tuple[float | None, float, int]] = [(1.0, 0.2, 40), (None, 0.2, 40)]
+    for hoped, share, trials in [*cases, (0.001, 0.2, 12), (None, 1.0, 12)]:
+        rules = SearchRules(stop=StopRule(8, 1.0), race=True)
+        plan = Plan(**vars(toy_plan(trials=40, random_share=share, rules=rules)))
+        folder = tmp_path / f"{hoped} {share}"
+        tune(plan, folder, ToyBackend())
+        assert trials <= len(rows_of(folder)) <= trials + 3
+
+
+def test_a_model_that_finds_nothing_new_expects_nothing() -> None:
+    tiny = ConfigurationSpace(seed=0)
+    tiny.add(Categorical("mode", ["a", "b", "c"], default="b"))
+    history = [Observation(n, {"mode": mode}, Status.OK, float(n)) for n, mode in enumerate("bac")]
+    proposal = SmacOptimiser(tiny, Settings(1, 2, 0.0)).ask(3, history)
+    assert (proposal.origin, proposal.gain) == ("random", 0.0)
 
 
 def test_a_stopped_campaign_is_judged_and_stays_stopped(tmp_path: Path) -> None:
@@ -196,16 +250,17 @@ def test_a_stopped_campaign_is_judged_and_stays_stopped(tmp_path: Path) -> None:
 # --- caps
 
 
+class Capping(ToyBackend):
+    """Gives trials up at their caps."""
+
+    def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
+        measurement = super().run(trial, timeline_points)
+        if trial.cap is not None and measurement.metrics["runtime_s"] > trial.cap:
+            raise TrialTimeout("given up", {"runtime_s": trial.cap})
+        return measurement
+
+
 def test_slow_trials_are_given_up_and_told_as_slower_than_their_cap(tmp_path: Path) -> None:
-    class Capping(ToyBackend):
-        def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
-            measurement = super().run(trial, timeline_points)
-            if trial.cap is not None and measurement.metrics["runtime_s"] > trial.cap:
-                from tiertune.tuner.backend import TrialTimeout
-
-                raise TrialTimeout("given up", {"runtime_s": trial.cap})
-            return measurement
-
     tune(toy_plan(trials=30, rules=SearchRules(cap=1.2)), tmp_path, Capping())
     rows = rows_of(tmp_path)
     capped = [row for row in rows if row.status is Status.TIMEOUT]
@@ -220,6 +275,81 @@ def test_slow_trials_are_given_up_and_told_as_slower_than_their_cap(tmp_path: Pa
     history = [seen(0, 1, 1.0), seen(1, 2, 5.0)]
     history.append(Observation(2, {"k": 3}, Status.TIMEOUT, bound=1.3, capped=True))
     assert told(history)[2][1] == pytest.approx(1.3 + math.log(CRASH_FACTOR))
+
+
+def test_a_cap_is_a_multiple_of_the_best_that_keeps_the_constraints(tmp_path: Path) -> None:
+    """Half of the configs take 10 s and break the bound; the others, at 14 s and up, may not be given up."""
+
+    class Cheating(ToyBackend):
+        def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
+            found = super().run(trial, timeline_points)
+            cheats = trial.config["mode"] == "sync" and trial.config != DEFAULTS
+            place = math.log(float(trial.config["sample_period"]) / 100.0) / math.log(1000.0)
+            found.metrics["runtime_s"] = 10.0 if cheats else 14.0 + place
+            found.metrics["migrated_bytes"] = 2.0 if cheats else 1.0
+            if trial.cap is not None and found.metrics["runtime_s"] > trial.cap:
+                raise TrialTimeout("given up", {"runtime_s": trial.cap})
+            return found
+
+    rule = Constraint("migrated_bytes", at_most=1.5, of_default=True)
+    plan = toy_plan(trials=20, rules=SearchRules(cap=1.2, constraints=(rule,)))
+    plan.document["campaign"] |= {"constraints": [dict(vars(rule))]}
+    outcome = tune(plan, tmp_path, Cheating())[CELL]
+    rows = rows_of(tmp_path)
+    assert {row.metrics["runtime_s"] for row in rows if row.cost} > {10.0}
+    assert all(row.status is Status.OK for row in rows)
+    assert outcome.winner is not None
+
+
+def test_a_trial_given_up_is_told_by_its_cap_where_throughput_is_what_counts(tmp_path: Path) -> None:
+    """All do the same work, so that much less than the best one's throughput is known of them."""
+    histories: list[Sequence[Observation]] = []
+
+    class Spy(RandomOptimiser):
+        def _ask(self, number: int, history: Sequence[Observation]) -> Proposal:
+            histories.append(history)
+            return super()._ask(number, history)
+
+    class Plan(ToyPlan):
+        def new_optimiser(self, cell: PlannedCell) -> Optimiser:
+            return Spy(surfaces.space(), Settings(1, self.initial, self.random_share))
+
+    class Hanging(Capping):
+        def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
+            if trial.number == 20:
+                raise TrialTimeout("ended after 600 s")
+            return super().run(trial, timeline_points)
+
+    plan = toy_plan(trials=30, rules=SearchRules(cap=1.2))
+    cells = tuple(replace(c, objective=Objective("throughput_mops", "maximize")) for c in plan.cells)
+    tune(Plan(**{**vars(plan), "cells": cells}), tmp_path, Hanging())
+    caps = {row.trial.number: row.trial.cap for row in rows_of(tmp_path)}
+    history = histories[-1]
+    costs = {observation.number: cost for observation, cost in told(history)}
+    capped = [o for o in history if o.capped]
+    assert len(capped) >= 3
+    for observation in capped:
+        bound = math.log(caps[observation.number] or 0.0) - math.log(1e4)
+        assert observation.bound == pytest.approx(bound)
+        assert costs[observation.number] == pytest.approx(bound + math.log(CRASH_FACTOR))
+    # That it ended at another limit says nothing of the cap.
+    worst = max(o.cost for o in history if o.cost is not None)
+    assert costs[20] == pytest.approx(worst + math.log(TIMEOUT_FACTOR))
+    unknown = [seen(0, 1, 1.0), seen(1, 2, 3.0), Observation(2, {"k": 3}, Status.TIMEOUT, capped=True)]
+    assert told(unknown)[2][1] == pytest.approx(3.0 + math.log(CRASH_FACTOR))
+
+
+def test_repeats_of_a_race_run_to_their_end(tmp_path: Path) -> None:
+    """With 5 % noise a contender may pass a cap of 1.1 by luck, and what failed once is no finalist."""
+    plan = toy_plan(trials=40, initial=6, rules=SearchRules(race=True, cap=1.1))
+    tune(plan, tmp_path, Capping(noise=0.05))
+    rows = rows_of(tmp_path)
+    races = [row for row in rows if row.trial.origin == "race"]
+    assert len(races) >= 3
+    assert {row.trial.cap for row in races} == {None}
+    assert {row.status for row in races} == {Status.OK}
+    others = [row.trial.cap for row in rows[4:] if row.trial.origin != "race"]
+    assert None not in others
 
 
 # --- constraints
@@ -238,15 +368,16 @@ def test_bounds_are_absolute_or_multiples_of_the_defaults_value() -> None:
     assert not relative.kept({"stall_s": 4.0}, None)
 
 
+class Moving(ToyBackend):
+    """The faster a config, the more it migrates: bounds on that cost speed."""
+
+    def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
+        found = super().run(trial, timeline_points)
+        found.metrics["migrated_bytes"] = 1e9 / self.surface({**DEFAULTS, **trial.config})
+        return found
+
+
 def test_what_breaks_a_constraint_is_never_handed_over(tmp_path: Path) -> None:
-    class Moving(ToyBackend):
-        """The faster a config, the more it migrates: bounds on that cost speed."""
-
-        def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
-            found = super().run(trial, timeline_points)
-            found.metrics["migrated_bytes"] = 1e9 / self.surface({**DEFAULTS, **trial.config})
-            return found
-
     def campaign(folder: str, *rules: Constraint) -> tuple[Any, list[Any]]:
         plan = toy_plan(trials=25, rules=SearchRules(constraints=rules))
         entries = [dict(vars(rule)) for rule in rules]
@@ -366,18 +497,96 @@ def test_the_model_gets_the_source_only_through_the_gate() -> None:
     assert told_to == [59 + 1, 1 + GATE_CONFIGS]  # the default is no trial of the source
 
 
+def remembering(name: str, **changes: Any) -> ToyPlan:
+    """A toy campaign whose document says of its cell what memory asks for."""
+    made = toy_plan(name=name, **changes)
+    metric = {"name": "runtime_s", "direction": "minimize"}
+    made.document["cells"] = {CELL: {"space": {"knobs": {}}, "default": {}, "workload": {"metric": metric}}}
+    return made
+
+
+def memory_in(results: Path, name: str) -> list[Remembered]:
+    """What the campaign of that name remembers."""
+    with Journal(journal_path(results, name), writer=False) as journal:
+        stored = journal.remembered(CELL)
+    assert stored is not None
+    return [Remembered(**entry) for entry in stored[1]]
+
+
+def test_a_space_that_starts_off_the_default_is_remembered_as_well(tmp_path: Path) -> None:
+    elsewhere = {**DEFAULTS, "sample_period": 100}
+    old = remembering("old", trials=20, seed=5, default=elsewhere)
+    tune(old, tmp_path, ToyBackend())
+    tune(remembering("new", rules=SearchRules(memory="start"), default=elsewhere), tmp_path, ToyBackend())
+    rows, source = rows_of(tmp_path, name="new"), rows_of(tmp_path, name="old")
+    assert [row.trial.origin for row in rows[:4]] == ["initial", "memory", "memory", "memory"]
+    found = memory_in(tmp_path, "new")
+    assert len(found) == 19
+    assert sorted(entry.rank for entry in found if entry.rank is not None) == [0, 1, 2]
+    gains = {canonical(row.trial.config): row.cost - source[0].cost for row in source[1:]}
+    assert {canonical(entry.config): entry.gain for entry in found} == pytest.approx(gains)
+
+
+def test_a_start_that_was_best_is_no_trial_of_the_source(tmp_path: Path) -> None:
+    """It goes first here as well, so three others are started from."""
+
+    def surface(config: Config) -> float:
+        return surfaces.smooth(config) * (0.1 if config == DEFAULTS else 1.0)
+
+    elsewhere = {**DEFAULTS, "sample_period": 100}
+    tune(remembering("old", trials=20, seed=5, default=elsewhere), tmp_path, ToyBackend(surface=surface))
+    rules = SearchRules(memory="start")
+    tune(remembering("new", rules=rules, default=elsewhere), tmp_path, ToyBackend(surface=surface))
+    found = memory_in(tmp_path, "new")
+    assert DEFAULTS not in [entry.config for entry in found]
+    assert sorted(entry.rank for entry in found if entry.rank is not None) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_memory_knows_what_breaks_a_constraint(tmp_path: Path, bounded: bool) -> None:
+    """Bounds are those of the campaign that remembers, whether the earlier one had them or not."""
+    rule = Constraint("migrated_bytes", at_most=0.8, of_default=True)
+
+    def campaign(name: str, seed: int, rules: SearchRules) -> None:
+        plan = remembering(name, trials=25, seed=seed, rules=rules)
+        plan.document["campaign"]["constraints"] = [dict(vars(one)) for one in rules.constraints]
+        tune(plan, tmp_path, Moving(noise=0.001))
+
+    campaign("old", 5, SearchRules(constraints=(rule,) if bounded else ()))
+    campaign("new", 6, SearchRules(constraints=(rule,), memory="start"))
+    found, rows = memory_in(tmp_path, "new"), rows_of(tmp_path, name="old")
+    limit = 0.8 * rows[0].metrics["migrated_bytes"]
+    kept = {canonical(row.trial.config): row.metrics["migrated_bytes"] <= limit for row in rows[1:]}
+    assert len(kept) - 3 > sum(kept.values()) > 3
+    assert {canonical(entry.config): entry.feasible for entry in found} == kept
+    best = [entry for entry in found if entry.rank is not None]
+    assert len(best) == 3
+    assert all(entry.feasible for entry in best)
+
+
+def test_the_model_is_told_what_broke_a_constraint_of_an_earlier_campaign() -> None:
+    told_to: list[Sequence[Observation]] = []
+
+    class Spy(RandomOptimiser):
+        def _ask(self, number: int, history: Sequence[Observation]) -> Proposal:
+            told_to.append(history)
+            return super()._ask(number, history)
+
+    source = [replace(m, feasible=n % 2 == 0) for n, m in enumerate(remembered(0.0))]
+    warm = WarmStart(Spy(surfaces.space(), Settings(3, 4)), source, "gated")
+    history = [Observation(0, DEFAULTS, Status.OK, 0.0)]
+    history += [Observation(n, m.config, Status.OK, m.gain) for n, m in enumerate(warm.starts, 1)]
+    assert warm.ask(len(history), history).origin == "random"
+    expected = {canonical(m.config): m.feasible for m in source if m not in warm.starts}
+    assert len(expected) > 40
+    ours = {canonical(o.config) for o in history}
+    assert {
+        canonical(o.config): o.feasible for o in told_to[0] if canonical(o.config) not in ours
+    } == expected
+
+
 def test_a_campaign_starts_from_the_nearest_earlier_one_and_keeps_its_memory(tmp_path: Path) -> None:
-    document = {
-        "space": {"knobs": {}},
-        "default": {},
-        "workload": {"metric": {"name": "runtime_s", "direction": "minimize"}},
-    }
-
-    def plan(name: str, **changes: Any) -> Any:
-        made = toy_plan(name=name, **changes)
-        made.document["cells"] = {CELL: document}
-        return made
-
+    plan = remembering
     tune(plan("old", trials=20, seed=5), tmp_path, ToyBackend())
     warm = plan("new", trials=10, rules=SearchRules(memory="start"))
     tune(warm, tmp_path, ToyBackend())

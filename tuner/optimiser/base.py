@@ -56,8 +56,8 @@ class Proposal:
     """A config to try, which rule chose it, and a sentence for the decision log.
 
     `repeat` asks for the shared seed of that number: the config races others that ran on it. `gain` is by how
-    much the model expects the config to be better than the best one, in natural log of the objective.
-    `fidelity` is the share of the workload that is run.
+    much the model expects the config to be better than the best one, in natural log of the objective, None
+    where no model says it. `fidelity` is the share of the workload that is run.
     """
 
     config: Config
@@ -77,6 +77,8 @@ class Optimiser(ABC):
     """
 
     name: ClassVar[str]
+    expects: bool = False
+    """Whether a model proposes that says what it expects, in `Proposal.gain`."""
 
     def __init__(self, space: ConfigurationSpace, settings: Settings, decode: Decode = plain_config) -> None:
         self.space = space

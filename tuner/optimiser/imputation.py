@@ -5,7 +5,8 @@ failure is told, as worse than anything that worked:
 
 - crashed, no-metric, invalid-config: 10 % worse than the worst trial that worked.
 - timeout: twice the larger of its bound (the runtime it had reached) and the worst trial that worked.
-- given up at a cap because it was slower than the best: 10 % above the cap, as that much is known of it.
+- given up at a cap because it was slower than the best: 10 % above the cap, as that much is known of it; as
+a crash where it is not known what the cap is in terms of the objective.
 - broke a constraint: 10 % worse than it was, and than the worst trial that worked: it must not be handed
 over.
 - host-unfit: not told, the config is not to blame. Nor is an interrupted trial, which will be run again.
@@ -54,12 +55,13 @@ def _cost(observation: Observation, worst: float) -> float | None:
         if not observation.feasible:
             return max(worst, observation.cost) + math.log(CRASH_FACTOR)
         return observation.cost
-    if observation.capped and observation.bound is not None and math.isfinite(observation.bound):
-        return observation.bound + math.log(CRASH_FACTOR)
+    bound = observation.bound
+    if bound is None or not math.isfinite(bound):
+        bound = worst
+    if observation.capped:
+        return bound + math.log(CRASH_FACTOR)
     if observation.status in _FAILED:
         return worst + math.log(CRASH_FACTOR)
     if observation.status is Status.TIMEOUT:
-        bound = observation.bound
-        reached = worst if bound is None or not math.isfinite(bound) else max(worst, bound)
-        return reached + math.log(TIMEOUT_FACTOR)
+        return max(worst, bound) + math.log(TIMEOUT_FACTOR)
     return None

@@ -28,6 +28,7 @@ class Presets(Optimiser):
     def __init__(self, inner: Optimiser, presets: Sequence[Published]) -> None:
         super().__init__(inner.space, inner.settings, inner.decode)
         self.inner = inner
+        self.expects = inner.expects
         self.presets = list(presets)
 
     def _ask(self, number: int, history: Sequence[Observation]) -> Proposal:

@@ -53,6 +53,7 @@ class Racing(Optimiser):
     def __init__(self, inner: Optimiser) -> None:
         super().__init__(inner.space, inner.settings, inner.decode)
         self.inner = inner
+        self.expects = inner.expects
 
     def _ask(self, number: int, history: Sequence[Observation]) -> Proposal:
         entries = entries_of(history)

@@ -68,6 +68,7 @@ class SmacOptimiser(RandomOptimiser):
     """
 
     name: ClassVar[str] = "smac"
+    expects = True
     trees: ClassVar[int] = 30
     min_leaf: ClassVar[int] = 1
 
@@ -113,7 +114,8 @@ class SmacOptimiser(RandomOptimiser):
                     gain = self._gain(facade, configuration)
             except (StopIteration, ConfigurationSpaceExhaustedException):
                 draw = self.random(number, history)
-                return Proposal(draw.config, "random", "a random draw, SMAC found nothing new to propose")
+                text = "a random draw, SMAC found nothing new to propose"
+                return Proposal(draw.config, "random", text, gain=0.0)
         config = self.decode(configuration)
         reason = f"expected improvement of a model of {len(known)} trials"
         return Proposal(config, "model", reason, gain=gain)

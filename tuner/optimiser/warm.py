@@ -26,12 +26,14 @@ LATER_TRIALS = 8  # trials outside the gate from which that is judged
 
 @dataclass(frozen=True)
 class Remembered:
-    """A trial of an earlier campaign: `gain` is the log-ratio of its objective to that campaign's default,
-    lower is better. `rank` is 0, 1, 2 for the best ones, which are tried first, and None for others."""
+    """A trial of an earlier campaign: `gain` is the log-ratio of its objective to that of the first
+    trial there, lower is better. `rank` is 0, 1, 2 for the best ones, which are tried first, and None for
+    others. It is not `feasible` where it breaks a constraint of the campaign that remembers it."""
 
     config: Config
     gain: float
     rank: int | None
+    feasible: bool = True
 
 
 class WarmStart(Optimiser):
@@ -53,6 +55,7 @@ class WarmStart(Optimiser):
     ) -> None:
         super().__init__(inner.space, inner.settings, inner.decode)
         self.inner = inner
+        self.expects = inner.expects
         self.gated = mode == "gated"
         self.after = after
         self.memory = list(memory)
@@ -96,7 +99,7 @@ class WarmStart(Optimiser):
         told = [source for source in self.memory if canonical(source.config) not in tried]
         shift = len(told)
         merged = [
-            Observation(index, source.config, Status.OK, default + source.gain)
+            Observation(index, source.config, Status.OK, default + source.gain, feasible=source.feasible)
             for index, source in enumerate(told)
         ]
         merged += [replace(o, number=o.number + shift) for o in history]

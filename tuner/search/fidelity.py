@@ -90,6 +90,7 @@ class ShortRuns(Optimiser):
     def __init__(self, inner: Optimiser, share: float) -> None:
         super().__init__(inner.space, inner.settings, inner.decode)
         self.inner = inner
+        self.expects = inner.expects
         self.share = share
 
     def _ask(self, number: int, history: Sequence[Observation]) -> Proposal:

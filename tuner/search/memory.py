@@ -9,7 +9,7 @@ exist here.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from typing import Any
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_claim import JournalError
 from tiertune.tuner.optimiser.warm import Remembered
-from tiertune.tuner.trial import Objective, Scenario, Status, called, canonical
+from tiertune.tuner.search.constraint import Constraint, broken
+from tiertune.tuner.trial import Scenario, Status, called, canonical
 from tiertune.tuner.validation import best_rows, selected
 
 BEST = 3
@@ -43,24 +44,30 @@ def nearest(
     contents: Mapping[str, Any],
     system: str,
     campaign: str | None = None,
+    rules: Sequence[Constraint] = (),
 ) -> Source | None:
-    """The nearest source under `results`, or in `campaign` there; `own` is the journal that asks and
-    `contents` what its campaign's document says of the cell. None where no campaign searched this space for
-    this metric."""
+    """The nearest source under `results`, or in `campaign` there; `own` is the journal that asks, `contents`
+    what its campaign's document says of the cell, and `rules` are the constraints of that campaign. None
+    where no campaign searched this space for this metric."""
     found: list[Source] = []
     for path in sorted(results.glob(f"{campaign or '*'}/journal.sqlite")):
         if path.resolve() == own.resolve():
             continue
         try:
             with Journal(path, writer=False) as journal:
-                found += _sources(journal, path.parent.name, scenario, contents, system)
+                found += _sources(journal, path.parent.name, scenario, contents, system, rules)
         except JournalError:
             continue  # of an older version, or damaged: somebody else's matter
     return min(found, key=lambda source: (source.distance, source.journal, source.cell), default=None)
 
 
 def _sources(
-    journal: Journal, name: str, scenario: Scenario, contents: Mapping[str, Any], system: str
+    journal: Journal,
+    name: str,
+    scenario: Scenario,
+    contents: Mapping[str, Any],
+    system: str,
+    rules: Sequence[Constraint],
 ) -> list[Source]:
     claim = journal.claimed()
     found = []
@@ -74,9 +81,7 @@ def _sources(
         rows = [row for row in journal.rows(key, "search") if row.status.finished]
         if not rows or rows[0].trial.system != system:
             continue
-        trials = _remembered(
-            journal, key, rows, claim.generation, Objective(metric["name"], metric["direction"])
-        )
+        trials = _remembered(rows, selected(journal, key, claim.generation), rules)
         if len(trials) >= MIN_TRIALS:
             found.append(Source(name, key, distance(scenario, rows[0].trial.scenario), trials))
     return found
@@ -93,26 +98,30 @@ def _configs(contents: Mapping[str, Any], part: str) -> str:
     return canonical(bare(contents.get(part)))
 
 
-def _remembered(
-    journal: Journal, cell: str, rows: list[Row], generation: int, objective: Objective
-) -> list[Remembered]:
-    """The trials that worked, relative to the default's, the winner first among the best."""
-    default = next((r.cost for r in rows if r.trial.origin == "default" and r.cost is not None), None)
-    if default is None:
+def _remembered(rows: list[Row], winner: Row | None, rules: Sequence[Constraint]) -> list[Remembered]:
+    """The trials that worked, relative to the first one, the winner first among the best that keep `rules`.
+
+    Searches of one space start at one config, the system's own default or not; it is none of the trials.
+    """
+    first = rows[0]
+    if first.trial.number > 0 or first.cost is None:
         return []
-    best = [canonical(row.trial.config) for row in best_rows(rows, BEST)]
-    winner = selected(journal, cell, generation)
-    if winner is not None:
-        text = canonical(winner.trial.config)
-        best = [text, *(other for other in best if other != text)][:BEST]
     known: dict[str, Row] = {}
+    breaking: set[str] = set()
     for row in rows:
         if row.status is Status.OK and row.cost is not None and row.trial.fidelity == 1.0:
-            known.setdefault(canonical(row.trial.config), row)
+            text = canonical(row.trial.config)
+            known.setdefault(text, row)
+            if broken(rules, row.metrics, first.metrics):
+                breaking.add(text)
+    found = [*([] if winner is None else [winner]), *best_rows(rows, BEST + 1, rules)]
+    texts = dict.fromkeys(canonical(row.trial.config) for row in found if row.trial.number > 0)
+    best = [text for text in texts if text not in breaking][:BEST]
+    ranks = {text: rank for rank, text in enumerate(best)}
     return [
-        Remembered(row.trial.config, row.cost - default, best.index(text) if text in best else None)
+        Remembered(row.trial.config, row.cost - first.cost, ranks.get(text), text not in breaking)
         for text, row in known.items()
-        if row.cost is not None and row.trial.origin != "default"
+        if row.cost is not None and row.trial.number > 0
     ]
 
 

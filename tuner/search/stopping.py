@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiertune.tuner.optimiser.base import Observation, Proposal
 from tiertune.tuner.optimiser.racing import entries_of
@@ -20,16 +20,20 @@ class StopRule:
 
 
 def reason_to_stop(
-    rule: StopRule, history: Sequence[Observation], proposal: Proposal, initial: int
+    rule: StopRule, history: Sequence[Observation], proposal: Proposal, initial: int, *, expects: bool
 ) -> str | None:
     """Why the search ends before `proposal`, None where it goes on.
 
-    Looks at complete trials only; a pure function, so that a resumed search ends at the same trial.
+    Where the optimiser `expects` something of its proposals, one without a gain is not its model's: a random
+    pick or a repeat ends no search. Looks at complete trials only; a pure function, so that a resumed search
+    ends at the same trial.
     """
-    history = [observation for observation in history if observation.fidelity == 1.0]
-    entries = [entry for entry in entries_of(history).values() if entry.works]
-    known = [entry for entry in entries if entry.first >= 0]
-    complete = sum(observation.status.finished for observation in history)
+    whole = [observation for observation in history if observation.fidelity == 1.0]
+    ended = [observation for observation in whole if observation.status.finished]
+    # Patience is of whole runs, so they are counted without the short ones among them.
+    history = [replace(observation, number=place) for place, observation in enumerate(ended)]
+    known = [entry for entry in entries_of(history).values() if entry.works]
+    complete = len(history)
     if complete < initial + rule.patience or not known:
         return None
     since = complete - rule.patience
@@ -38,7 +42,8 @@ def reason_to_stop(
     wanted = max(math.log1p(rule.gain), noise_of(history))
     if not before or (after and min(before) - min(after) > wanted):
         return None
-    if proposal.gain is not None and proposal.gain > wanted:
+    agrees = not expects if proposal.gain is None else proposal.gain <= wanted
+    if not agrees:
         return None
     text = f"no trial of the last {rule.patience} was better by {math.expm1(wanted) * 100:.1f} %"
     if proposal.gain is not None:

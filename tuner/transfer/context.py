@@ -12,6 +12,7 @@ from tiertune.files import InputError
 from tiertune.machines.definition import Machine
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.journal_files import stored_machine, stored_workload
+from tiertune.tuner.search.constraint import constraints_of
 from tiertune.tuner.sweep.row import Setting
 from tiertune.tuner.transfer.traits import Traits, traits_of
 from tiertune.tuner.trial import Config, Objective, Scenario, fingerprint, plain_config
@@ -24,8 +25,9 @@ class Context:
     """A scenario in which a system was tuned. Configs have every knob of the system.
 
     `tuned` is the winner of its search where validation found it better than the default, else the default:
-    what its campaign tells people to run. `finalists` are the configs that the search thought best, the
-    winner first. `used_seeds` are all seeds that its campaign has spent on it.
+    what its campaign tells people to run. `finalists` are the configs that the search thought best of those
+    that keep its campaign's constraints, the winner first. `used_seeds` are all seeds that its campaign
+    has spent on it.
     """
 
     campaign: str
@@ -101,6 +103,7 @@ def _read(path: Path) -> Iterable[Context]:
     with Journal(path, writer=False) as journal:
         claim = journal.claimed()
         cells = {key: journal.rows(key) for key in claim.document["cells"]}
+        rules = constraints_of(claim.document["campaign"])
         unsearched = [key for key, rows in cells.items() if not rows]
         if unsearched:
             raise InputError(f"{path}: {unsearched[0]} was not searched yet: tiertune resume {claim.name}")
@@ -113,7 +116,7 @@ def _read(path: Path) -> Iterable[Context]:
             found = outcome(journal, key, Objective(metric.name, metric.direction), claim.generation)
             trial = searched[0].trial
             system = trial.system
-            best = [complete(system, row.trial.config) for row in best_rows(searched, FINALISTS)]
+            best = [complete(system, row.trial.config) for row in best_rows(searched, FINALISTS, rules)]
             if found.winner is not None:
                 winner = complete(system, found.winner.trial.config)
                 best = [winner, *(config for config in best if config != winner)]
