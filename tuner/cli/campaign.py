@@ -217,6 +217,8 @@ def resume(
     folder = campaign_folder(campaign, results)
     check_policies_of(folder, f"tiertune resume {shlex.quote(campaign)}{_folder_words(results)}")
     stored = folder / "campaign.yaml"
+    if not stored.is_file():
+        _check_known(campaign, stored, results)
     source = str(stored) if stored.is_file() and not extend else campaign
     places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [], container)
     _tune(
@@ -228,6 +230,21 @@ def resume(
         dry_run=False,
         as_json=as_json,
         policies=policy_file,
+    )
+
+
+def _check_known(campaign: str, stored: Path, results: Path) -> None:
+    """Raises InputError where neither its folder nor the name says what a campaign with a journal is."""
+    from tiertune.files import InputError, names
+    from tiertune.tuner.journal import Journal
+
+    if campaign != stored.parent.name or campaign in names("campaigns"):
+        return
+    with Journal(stored.with_name("journal.sqlite"), writer=False) as journal:
+        journal.claimed()  # says what is wrong with a file that is no journal
+    raise InputError(
+        f"{stored}: no such file, so the campaign ended before its first trial or somebody took it away;"
+        f" `tiertune tune FILE{_folder_words(results)}` goes on"
     )
 
 
