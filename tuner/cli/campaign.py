@@ -13,7 +13,7 @@ import typer
 from tiertune.tuner.api.campaigns import MACHINE, RATIO, SYSTEMS, TRIALS
 from tiertune.tuner.cli.failures import guarded, say, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, PolicyFiles, Results
-from tiertune.tuner.cli.places import ELSEWHERE, Places, live_plan, places_of, running
+from tiertune.tuner.cli.places import ELSEWHERE, Places, live_plan, place_options, places_of, running
 from tiertune.tuner.cli.then_host import live_campaign, tell_prediction
 
 if TYPE_CHECKING:
@@ -293,10 +293,11 @@ def _tune(
         except BaseException as error:
             if not was_interrupted(error):
                 raise
-            where = _folder_words(results) + words(policies)
-            raise KeyboardInterrupt(
-                f"stopped; nothing that was finished is lost: `tiertune resume {plan.name}{where}` goes on"
-            ) from None
+            again = shlex.join(["tiertune", "resume", plan.name, *place_options(places)])
+            again = f"`{again}{_folder_words(results)}{words(policies)}`"
+            if then_host is not None:
+                again = "the same command"  # both halves, and what the one is worth for the other
+            raise KeyboardInterrupt(f"stopped; nothing that was finished is lost: {again} goes on") from None
         _conclude(campaign, plan, results, as_json)
     if then_host is not None:
         tell_prediction(runs[0][1].name, runs[1][1].name, results, quiet=as_json)
