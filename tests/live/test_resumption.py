@@ -68,6 +68,16 @@ def test_what_was_to_go_on_live_does_so_with_the_same_command(
     assert "resume" not in stopped.stderr
 
 
+def test_both_halves_are_one_document(campaign: Path) -> None:
+    planned = tiertune("tune", campaign, "--here", "0,2", "--then-host", "12", "--dry-run", "--json")
+    assert planned.exit_code == 0, planned.stderr
+    found = json.loads(planned.stdout)
+    assert {half: one["campaign"] for half, one in found.items()} == {
+        "simulated": "mine",
+        "live": "mine-live",
+    }
+
+
 @pytest.mark.parametrize(
     ("before", "after", "advice"),
     [
