@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,9 @@ def codes_of(claim: Claim) -> list[str]:
     """Digests of the policies written in Python that the campaign tunes."""
     return sorted({cell["code"] for cell in claim.document["cells"].values() if "code" in cell})
 
+
+# Parts of a campaign document that options say. `upstream` is in it where trials run live, and only then.
+PLACE = re.compile(r"campaign\.(live|container|by_kernel|upstream)\b.*")
 
 # Numbers of a campaign document that may grow: they add trials and change none that was made.
 EXTENDABLE = ("campaign.budget.trials", "campaign.validation.seeds")
@@ -87,8 +91,32 @@ def refusal(path: Path, name: str, changes: list[Change], extend: bool) -> str:
         numbers = " and ".join(EXTENDABLE)
         advice = f"--extend only raises {numbers}; use --name OTHER to start a campaign of its own"
     else:
-        advice = "undo that, or use --name OTHER to start a campaign of its own"
+        undone = _place_advice(changes) or "undo that"
+        advice = f"{undone}, or use `tiertune tune` with --name OTHER to start a campaign of its own"
     return f"{path}: campaign {name} was started with other settings ({shown}{more}): {advice}"
+
+
+def _place_advice(changes: list[Change]) -> str | None:
+    """Which options have trials run where they did; None where something else differs, too."""
+    placed = [(PLACE.fullmatch(change.key), change) for change in changes]
+    if not all(place and None in (change.before, change.after) for place, change in placed):
+        return None
+    if not any(place and place[1] != "upstream" for place, _ in placed):
+        return None  # what was published is called otherwise now
+    missing = {place[1]: change.before for place, change in placed if place and change.after is None}
+    added = {place[1]: change.after for place, change in placed if place and change.before is None}
+    told = [f"add {_options(missing)}"] if missing else []
+    told += [f"leave out {_options(added)}"] if added else []
+    return f"{' and '.join(told)}, as it was started"
+
+
+def _options(places: Mapping[str, Any]) -> str:
+    options = ["--container"] if "container" in places else []
+    if "live" in places and not options:
+        by_this_host = "by_kernel" in places or "upstream" in places
+        options = ["--here" if by_this_host else "--here, --hosts or --container"]
+    options += [f"--by-kernel {places['by_kernel']}"] if "by_kernel" in places else []
+    return " and ".join(options)
 
 
 def _shown(value: Any) -> str:

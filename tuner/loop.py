@@ -231,19 +231,22 @@ def tune(
     listener: Listener = silent,
     *,
     extend: bool = False,
+    preparing: Callable[[Claim], AbstractContextManager[object]] = nullcontext,
     mirror: Callable[[Journal], AbstractContextManager[object]] = nullcontext,
 ) -> dict[str, Outcome]:
     """Run a campaign, or what is left of it, and say what came of each cell, by its key.
 
-    The journal is `results/NAME/journal.sqlite`. `mirror` makes, of the open journal, a context that copies
-    it elsewhere while the campaign runs. Raises JournalError where the journal is of other settings or in
-    use, and InputError where a scenario does not fit; then no trial was made.
+    The journal is `results/NAME/journal.sqlite`. `preparing` makes, of what it was claimed for, a context for
+    the time before the first trial; `mirror`, of the open journal, one that copies it elsewhere while the
+    campaign runs. Raises JournalError where the journal is of other settings or in use, and InputError where
+    a scenario does not fit; then no trial was made.
     """
     try:
         with Journal(journal_path(results, plan.name)) as journal:
             claim = journal.claim(plan.name, plan.document, plan.workers - 1, extend=extend)
-            for cell in plan.cells:
-                backend.prepare(cell.scenario, lambda text: listener(Note(text)))
+            with preparing(claim):
+                for cell in plan.cells:
+                    backend.prepare(cell.scenario, lambda text: listener(Note(text)))
             environment = journal.environment({**environment_facts(), "backend": backend.facts()})
             with mirror(journal):
                 listener(_announcement(plan, journal, claim))

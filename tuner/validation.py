@@ -114,9 +114,12 @@ def outcome(journal: Journal, cell: str, objective: Objective, generation: int) 
     if missed and whole:
         text = f"no improvement found: the tuned configuration does not keep {missed[0]}"
     searched = journal.rows(cell, "search")
+    going_on = None if rows else _before_validation(journal, cell, generation, searched)
     ended = sum(row.status.finished for row in rows)
     complete = ended >= planned
-    if winner is None and searched and not best_rows(searched, FINALISTS, rules):
+    if going_on is not None:
+        text = going_on
+    elif winner is None and searched and not best_rows(searched, FINALISTS, rules):
         text = "no improvement found: no configuration but the default worked"
         if best_rows(searched, FINALISTS):
             text = "no improvement found: no configuration but the default kept the constraints"
@@ -132,6 +135,20 @@ def outcome(journal: Journal, cell: str, objective: Objective, generation: int) 
         improved = front is not None and front.improved and complete
     ordered = [d for d, _ in pairs], [w for _, w in pairs]
     return Outcome(winner, *ordered, found, improved, text, complete, lost, front, failed, gains)
+
+
+def _before_validation(journal: Journal, cell: str, generation: int, searched: Sequence[Row]) -> str | None:
+    """How far search or selection are, of which nothing can be judged yet; None once both have ended."""
+    stopped = journal.stopped(cell, generation)
+    wanted = stopped[0] if stopped else journal.claimed().document["campaign"]["budget"]["trials"]
+    ended = sum(row.status.finished for row in searched)
+    if ended < wanted:
+        return f"searching: {ended} of {wanted} trials so far"
+    if selection_ended(journal, cell, generation):
+        return None
+    ended = sum(row.status.finished for row in _selection(journal, cell, generation))
+    wanted = SELECTION_SEEDS * (len(finalists_of(journal, cell)) + 1)
+    return f"not validated: {ended} of {wanted} selection runs have ended so far"
 
 
 def _failed(row: Row) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.small import CAMPAIGN, tiertune, write_small
+from tiertune.engine import EngineError
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.report.document import Report
 from tiertune.tuner.trial import Status
@@ -180,6 +181,59 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(tmp_path: Path) -> None:
     assert 3 <= len(done) < 400
     partial = tiertune("report", "small", "--results", tmp_path / "results", "--json")
     assert not json.loads(partial.stdout)["complete"]
+
+
+def recorded(folder: Path) -> Path:
+    """The small campaign with a workload that is recorded before its first trial."""
+    path = write_small(folder)
+    path.write_text(CAMPAIGN.replace("./small-workload.yaml", "gups@smoke").replace("trials: 8", "trials: 4"))
+    return path
+
+
+def test_a_campaign_that_is_stopped_while_it_records_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = tmp_path / "results"
+
+    def stopped(request: object) -> None:
+        # Also where it is not asked but killed.
+        assert (results / "small/campaign.yaml").is_file()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tiertune.workloads.profile.record", stopped)
+        first = tiertune("tune", recorded(tmp_path), "--results", results)
+    assert first.exit_code == 130, first.stderr
+    assert f"tiertune resume small --results {results}" in first.stderr
+    resumed = tiertune("resume", "small", "--results", results)
+    assert resumed.exit_code == 0, resumed.stderr
+    assert len(rows(tmp_path)) > 4
+
+
+def test_a_campaign_that_does_not_fit_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever names it again means the file, which was corrected meanwhile."""
+    results = tmp_path / "results"
+
+    def refused(request: object) -> None:
+        raise EngineError("too large")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tiertune.workloads.profile.record", refused)
+        assert tiertune("tune", recorded(tmp_path), "--results", results).exit_code == 2
+    assert not (results / "small/campaign.yaml").exists()
+    again = tiertune("resume", "small", "--results", results)
+    assert again.exit_code == 2
+    assert f"`tiertune tune FILE --results {results}` goes on" in again.stderr
+    assert "there is no campaign" not in again.stderr
+
+
+def test_a_journal_that_is_none_is_said_to_be_that(tmp_path: Path) -> None:
+    folder = tmp_path / "results/small"
+    folder.mkdir(parents=True)
+    (folder / "journal.sqlite").write_text("this is no database, and was none before" * 40)
+    again = tiertune("resume", "small", "--results", tmp_path / "results")
+    assert again.exit_code == 2
+    assert "not a usable journal" in again.stderr
 
 
 def test_mlflow_pages_have_a_command(tmp_path: Path) -> None:

@@ -101,3 +101,45 @@ def test_a_script_is_not_repeated_where_recording_is_said(tmp_path: Path) -> Non
     first, _, *more = done.stderr.splitlines()
     assert re.search(r"^tiertune: recording masim-stairs-ci: kernel masim, config of \d+ lines, ", first)
     assert more == []
+
+
+# A recording in native code that Ctrl-C meets a moment after it began.
+STOPPED = """
+import os, signal, sys, threading
+import tiertune_engine
+record = tiertune_engine.record
+def met(request):
+    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+    return record(request)
+tiertune_engine.record = met
+from tiertune.tuner.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("command", [("record", "gups@smoke"), ("run", "hemem", "-w", "gups@smoke")])
+def test_ctrl_c_in_a_first_recording_stops(command: tuple[str, ...], tmp_path: Path) -> None:
+    whole = [sys.executable, "-c", STOPPED, *command, "-m", "skx-numa"]
+    done = subprocess.run(whole, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert done.returncode == 130, done.stderr
+    told = done.stderr.splitlines()
+    assert told[-1] == "tiertune: stopped; nothing is left running"
+    assert all(line.startswith("tiertune: ") for line in told)
+
+
+def test_a_panic_of_the_engine_is_a_bug_of_ours(tmp_path: Path) -> None:
+    """One that is real: the engine finds another NumPy than it was made for."""
+    head = "import numpy.lib; numpy.lib.NumpyVersion = None; from tiertune.tuner.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", head, "record", "gups@smoke", "-m", "skx-numa"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        timeout=120,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "a bug of ours, sorry: PanicException: " in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    (kept,) = tmp_path.glob("tiertune-bug-*.txt")
+    assert "PanicException" in kept.read_text()

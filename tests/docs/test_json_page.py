@@ -60,6 +60,7 @@ def commands(folder: Path) -> dict[str, tuple[str | Path, ...]]:
     where = ("-w", folder / "small-workload.yaml", "-m", "skx-numa", "--ratio", "1:12")
     sweep = folder / "sweeps/small.yaml"
     measured, one = folder / "measured.json", ("--out", folder / "one.yaml")
+    gathered = ("--gallery-dir", folder / "results/gallery")
     few = ("--parameters", "migration_cost", "--together", "4")
     return {
         "run": ("run", "hemem", *where),
@@ -69,15 +70,23 @@ def commands(folder: Path) -> dict[str, tuple[str | Path, ...]]:
         "tune": ("tune", folder / "mine.yaml"),
         "resume": ("resume", "mine"),
         "report": ("report", "mine"),
+        "explain --dry-run": ("explain", "mine", "--dry-run"),
         "explain": ("explain", "mine", *QUICK),
+        "transfer --dry-run": ("transfer", folder / "few/few.yaml", "--dry-run"),
         "transfer": ("transfer", folder / "few/few.yaml", "--seeds", "5", "--candidates", "1"),
+        "gallery --dry-run": ("gallery", "few", "--dry-run"),
         "gallery": ("gallery", "few"),
         "gallery --check": ("gallery", "--check"),
+        "gallery --renew --dry-run": ("gallery", "--renew", "--dry-run"),
         "gallery --renew": ("gallery", "--renew"),
+        "compare --dry-run": ("compare", folder / "cmp/small.yaml", "--dry-run"),
         "compare": ("compare", folder / "cmp/small.yaml"),
+        "sweep --dry-run": ("sweep", sweep, "--dry-run"),
         "sweep": ("sweep", sweep),
+        "sensitivity --list": ("sensitivity", "--list"),
         "sensitivity": ("sensitivity", sweep, "--claim", "hemem/eager beats notier", *few),
         "reproduce": ("reproduce", "--claims", folder / "claims.yaml"),
+        "nightly --dry-run": ("nightly", folder / "two/two.yaml", "--dry-run"),
         "nightly": ("nightly", folder / "two/two.yaml", "--date", "2026-11-01", "--any-time"),
         "nightly accept": ("nightly", "accept", folder / "two/two.yaml"),
         "record of a workload": ("record", "btree@smoke", "-m", "skx-numa"),
@@ -93,6 +102,8 @@ def commands(folder: Path) -> dict[str, tuple[str | Path, ...]]:
         "ui --mlflow": ("ui", "--mlflow"),
         "list": ("list", "workloads"),
         "show": ("show", "hemem"),
+        "show --gallery": ("show", "hemem", "--gallery", *gathered),
+        "show --gallery of a context": ("show", "hemem", "--gallery", *where, *gathered),
         "show of a workload": ("show", "btree"),
         "doctor": ("doctor",),
         "host show": ("host", "show"),

@@ -34,6 +34,12 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     return folder, json.loads(made.stdout)
 
 
+def test_a_plan_has_numbers_for_numbers(tmp_path: Path) -> None:
+    planned = tiertune("explain", write_one(tmp_path), "--dry-run", "--results", tmp_path, "--json")
+    (cell,) = json.loads(planned.stdout)["cells"]
+    assert (cell["number"], cell["knobs"], cell["state"]) == (1, 5, "to be tuned")
+
+
 def test_the_first_step_with_enough_is_the_answer(done: Done) -> None:
     (cell,) = done[1]["cells"]
     steps, enough = cell["way"]["steps"], cell["way"]["enough"]

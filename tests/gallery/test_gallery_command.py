@@ -224,7 +224,8 @@ def test_two_campaigns_of_one_context_are_refused_and_nothing_is_written(tmp_pat
     twin = tmp_path / "twin.yaml"
     twin.write_text((tmp_path / "small.yaml").read_text().replace("name: small", "name: twin"))
     planned = tiertune("gallery", "small", twin, "--dry-run", "--json", *results)
-    assert [row["state"] for row in json.loads(planned.stdout)] == ["tuned", "to be tuned"]
+    rows = json.loads(planned.stdout)
+    assert [(row["entries"], row["state"]) for row in rows] == [(1, "tuned"), (1, "to be tuned")]
     refused = tiertune("gallery", "small", twin, *results)
     assert refused.exit_code == 2
     assert "is the same context as" in refused.stderr

@@ -152,10 +152,11 @@ from tiertune.tuner.cli import main
 main()
 """
     command = [sys.executable, "-c", patch, "tune", "mine.yaml", "--here", "0,1", "--then-host", "12"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "engine" / "python"), str(ROOT)])}
     done = subprocess.run(
         command,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "engine" / "python"), str(ROOT)])},
+        env=env,
         capture_output=True,
         text=True,
         timeout=250,
@@ -167,6 +168,15 @@ main()
     assert -1.0 <= told[0]["low"] <= told[0]["rank"] <= told[0]["high"] <= 1.0
     assert "ranks agree with" in done.stdout
     assert "gains were foretold with a median error of" in done.stdout
+    again = subprocess.run([*command, "--json"], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    document = json.loads(again.stdout)
+    assert {half: one.get("campaign") for half, one in document.items()} == {
+        "simulated": "mine",
+        "live": "mine-live",
+        "prediction": None,
+    }
+    assert document["prediction"] == {"cells": told, "files": ["results/mine-live/prediction.json"]}
 
 
 def test_a_host_that_is_not_in_order_is_told_before_the_simulation(tmp_path: Path) -> None:

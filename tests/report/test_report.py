@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
 from pathlib import Path
 
 import pytest
 
+from tests.cli.small import tiertune
 from tests.report.example import example_report
 from tests.report.journal_example import KEY, SEARCH_TRIALS, VALIDATION_SEEDS, runtime_s, write_journal
 from tiertune import __version__
@@ -21,6 +23,7 @@ from tiertune.tuner.report.figures.convergence import convergence
 from tiertune.tuner.report.files import write_configs
 from tiertune.tuner.report.html import render_html
 from tiertune.tuner.report.text import render_json, render_markdown
+from tiertune.tuner.trial import Purpose
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -183,3 +186,34 @@ def test_the_search_is_drawn_from_whole_runs(report: Report) -> None:
     whole = short.model_copy(update={"fidelity": 1.0})
     drawn = convergence(cell.model_copy(update={"search": [*cell.search[:-1], whole]}), "whole")
     assert f"{best / 10:.4g}" in drawn
+
+
+@pytest.mark.parametrize(
+    ("done", "said"),
+    [
+        (0, "searching: 0 of 12 trials so far"),
+        (1, "searching: 1 of 12 trials so far"),
+        (7, "searching: 7 of 12 trials so far"),
+        (12, "not validated: 0 of 24 selection runs have ended so far"),
+    ],
+)
+def test_a_search_that_goes_on_has_no_verdict(tmp_path: Path, done: int, said: str) -> None:
+    path = write_journal(tmp_path, until="search")
+    with sqlite3.connect(path) as database:
+        database.execute(
+            "delete from decision where trial in (select id from trial where number > ?)", (done,)
+        )
+        database.execute("delete from trial where number > ?", (done,))
+        database.execute("update trial set status = 'running', cost = null where number = ?", (done,))
+    report = report_of(path)
+    assert report.verdict == f"hemem on made-up: {said}"
+    assert report.cells[0].outcome == "not-validated"
+    assert not report.complete
+
+
+def test_a_report_before_the_end_says_so(tmp_path: Path) -> None:
+    cases: tuple[tuple[Purpose, bool], ...] = (("search", True), ("validation", False))
+    for until, wanted in cases:
+        write_journal(tmp_path / until, until=until)
+        said = tiertune("report", until, "--results", tmp_path).stdout
+        assert ("not finished: this is what its journal holds so far" in said) == wanted

@@ -161,7 +161,13 @@ def test_one_context_is_nowhere_to_carry_to(tmp_path: Path) -> None:
     plan = tiertune(
         "transfer", tmp_path / "small.yaml", "--dry-run", "--json", "--results", tmp_path / "results"
     )
-    assert json.loads(plan.stdout)["campaigns"] == {"small": "tuned"}
+    planned = json.loads(plan.stdout)
+    assert planned["campaigns"] == {"small": "tuned"}
+    assert [context["number"] for context in planned["contexts"]] == [1]
+    several = tiertune("transfer", write_few(tmp_path), "--dry-run", "--json", "--results", tmp_path / "none")
+    contexts = json.loads(several.stdout)["contexts"]
+    assert len(contexts) > 1
+    assert [context["number"] for context in contexts] == list(range(1, len(contexts) + 1))
 
 
 def test_killed_in_the_middle_it_ends_as_if_it_had_not_been(

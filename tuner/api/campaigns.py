@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from tiertune.tuner.api.results import Results
     from tiertune.tuner.backend import Backend
     from tiertune.tuner.campaign import Campaign
-    from tiertune.tuner.events import Event, Listener
+    from tiertune.tuner.events import Listener
     from tiertune.tuner.journal import Journal
+    from tiertune.tuner.journal_claim import Claim
     from tiertune.tuner.plan import CampaignPlan
 
 Document = Mapping[str, Any]
@@ -202,19 +203,27 @@ def conduct(
 
     What `listener` raises when a trial has ended ends the campaign for now.
     """
-    from tiertune.tuner import events
     from tiertune.tuner.loop import tune
     from tiertune.tuner.memory_need import check_campaign_memory
 
     check_campaign_memory()
+    stored = results / plan.name / "campaign.yaml"
 
-    def heard(event: Event) -> None:
-        if isinstance(event, events.Plan):
-            # The journal took the campaign and every scenario fits: now there is something to resume.
-            keep_campaign(campaign, plan, results, event.lag)
-        listener(event)
+    @contextmanager
+    def preparing(claim: Claim) -> Iterator[None]:
+        # Recordings take minutes, in which it may be stopped or killed: that can be resumed. A scenario that
+        # does not fit is corrected in the campaign's own file, before which the stored one would be found.
+        anew = not stored.exists()
+        keep_campaign(campaign, plan, results, claim.lag)
+        try:
+            yield
+        except Exception:
+            if anew:
+                stored.unlink(missing_ok=True)
+            raise
 
-    tune(plan, results, backend, heard, extend=extend, mirror=mirror_of(campaign, plan, results, listener))
+    mirror = mirror_of(campaign, plan, results, listener)
+    tune(plan, results, backend, listener, extend=extend, preparing=preparing, mirror=mirror)
 
 
 def tuned_here(source: str, results: Path, progress: Callable[[Progress], None] | None) -> str:

@@ -13,13 +13,14 @@ import typer
 from tiertune.tuner.api.campaigns import MACHINE, RATIO, SYSTEMS, TRIALS
 from tiertune.tuner.cli.failures import guarded, say, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, PolicyFiles, Results
-from tiertune.tuner.cli.places import ELSEWHERE, Places, live_plan, places_of, running
+from tiertune.tuner.cli.places import ELSEWHERE, Places, live_plan, place_options, places_of, running
 from tiertune.tuner.cli.then_host import live_campaign, tell_prediction
 
 if TYPE_CHECKING:
     from tiertune.tuner.campaign import Campaign
     from tiertune.tuner.events import Event, Listener
     from tiertune.tuner.plan import CampaignPlan
+    from tiertune.tuner.report.document import Report
 
 Name = Annotated[
     str | None, typer.Option("--name", help="Run it under another name, with a results folder of its own.")
@@ -79,6 +80,8 @@ ThenHost = Annotated[
     ),
 ]
 MixedHosts = Annotated[bool, typer.Option("--mixed-hosts", help="Measure on hosts that differ all the same.")]
+HALVES = ("simulated", "live", "prediction")
+"""What `--then-host --json` prints, by key."""
 
 
 @guarded
@@ -217,6 +220,8 @@ def resume(
     folder = campaign_folder(campaign, results)
     check_policies_of(folder, f"tiertune resume {shlex.quote(campaign)}{_folder_words(results)}")
     stored = folder / "campaign.yaml"
+    if not stored.is_file():
+        _check_known(campaign, stored, results)
     source = str(stored) if stored.is_file() and not extend else campaign
     places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [], container)
     _tune(
@@ -228,6 +233,21 @@ def resume(
         dry_run=False,
         as_json=as_json,
         policies=policy_file,
+    )
+
+
+def _check_known(campaign: str, stored: Path, results: Path) -> None:
+    """Raises InputError where neither its folder nor the name says what a campaign with a journal is."""
+    from tiertune.files import InputError, names
+    from tiertune.tuner.journal import Journal
+
+    if campaign != stored.parent.name or campaign in names("campaigns"):
+        return
+    with Journal(stored.with_name("journal.sqlite"), writer=False) as journal:
+        journal.claimed()  # says what is wrong with a file that is no journal
+    raise InputError(
+        f"{stored}: no such file, so the campaign ended before its first trial or somebody took it away;"
+        f" `tiertune tune FILE{_folder_words(results)}` goes on"
     )
 
 
@@ -264,25 +284,32 @@ def _tune(
     if dry_run:
         from tiertune.tuner.cli.dry_run import describe, print_plan
 
-        for campaign, plan, _ in runs:
-            described = describe(campaign, plan, results)
-            _print_json(described) if as_json else print_plan(described)
+        described = [describe(campaign, plan, results) for campaign, plan, _ in runs]
+        if as_json:
+            _print_json(described)
+            return
+        for one in described:
+            print_plan(one)
         return
     if then_host is not None:
         _look_ahead(*runs[1], results)
+    concluded: list[dict[str, Any]] = []
     for campaign, plan, places in runs:
         try:
             run_campaign(campaign, plan, results, extend, places)
         except BaseException as error:
             if not was_interrupted(error):
                 raise
-            where = _folder_words(results) + words(policies)
-            raise KeyboardInterrupt(
-                f"stopped; nothing that was finished is lost: `tiertune resume {plan.name}{where}` goes on"
-            ) from None
-        _conclude(campaign, plan, results, as_json)
+            again = shlex.join(["tiertune", "resume", plan.name, *place_options(places)])
+            again = f"`{again}{_folder_words(results)}{words(policies)}`"
+            if then_host is not None:
+                again = "the same command"  # both halves, and what the one is worth for the other
+            raise KeyboardInterrupt(f"stopped; nothing that was finished is lost: {again} goes on") from None
+        concluded.append(_conclude(campaign, plan, results, quiet=as_json))
     if then_host is not None:
-        tell_prediction(runs[0][1].name, runs[1][1].name, results, quiet=as_json)
+        concluded.append(tell_prediction(runs[0][1].name, runs[1][1].name, results, quiet=as_json))
+    if as_json:
+        _print_json(concluded)
 
 
 def _look_ahead(campaign: Campaign, plan: CampaignPlan, places: Places, results: Path) -> None:
@@ -339,31 +366,36 @@ def tuned_campaign(source: str, results: Path) -> str:
     return tuned(source, results, lambda campaign, plan: run_campaign(campaign, plan, results, extend=False))
 
 
-def _conclude(campaign: Campaign, plan: CampaignPlan, results: Path, as_json: bool) -> None:
+def _conclude(campaign: Campaign, plan: CampaignPlan, results: Path, quiet: bool) -> dict[str, Any]:
+    """Writes the report and prints it in short unless `quiet`; returns that as data."""
     from tiertune.tuner.api.campaigns import attach_report
-    from tiertune.tuner.cli.output import console
-    from tiertune.tuner.cli.results import print_verdict
     from tiertune.tuner.report.files import write_report
 
     made, paths = write_report(results / plan.name)
     if failure := attach_report(campaign, plan, results, paths):
         say(failure)
-    if as_json:
-        document = made.model_dump(mode="json", include={"campaign", "verdict", "complete"})
-        keep = {"id", "system", "workload", "machine", "ratio", "verdict", "outcome", "effect", "statuses"}
-        keep.add("front")
-        document["cells"] = [
-            {
-                **cell.model_dump(mode="json", include=keep),
-                **({} if cell.front else {"config": {knob.name: knob.tuned for knob in cell.knobs}}),
-            }
-            for cell in made.cells
-        ]
-        for one in document["cells"]:
-            if "front" in one:
-                del one["front"]["search"]
-        _print_json({**document, "files": [str(path) for path in paths]})
-        return
+    if not quiet:
+        _print_short(made, paths, results)
+    document = made.model_dump(mode="json", include={"campaign", "verdict", "complete"})
+    keep = {"id", "system", "workload", "machine", "ratio", "verdict", "outcome", "effect", "statuses"}
+    keep.add("front")
+    document["cells"] = [
+        {
+            **cell.model_dump(mode="json", include=keep),
+            **({} if cell.front else {"config": {knob.name: knob.tuned for knob in cell.knobs}}),
+        }
+        for cell in made.cells
+    ]
+    for one in document["cells"]:
+        if "front" in one:
+            del one["front"]["search"]
+    return {**document, "files": [str(path) for path in paths]}
+
+
+def _print_short(made: Report, paths: Sequence[Path], results: Path) -> None:
+    from tiertune.tuner.cli.output import console
+    from tiertune.tuner.cli.results import print_verdict
+
     print_verdict(made)
     out = console()
     out.print(f"report   {paths[0]}", markup=False, soft_wrap=True)
@@ -378,7 +410,8 @@ def _conclude(campaign: Campaign, plan: CampaignPlan, results: Path, as_json: bo
     out.print(f"browser  tiertune ui{where}", markup=False, soft_wrap=True)
 
 
-def _print_json(document: Any) -> None:
+def _print_json(parts: Sequence[dict[str, Any]]) -> None:
+    """One document: of a campaign, or of both halves of `--then-host` and what the one foretold."""
     from tiertune.tuner.cli.output import print_json
 
-    print_json(document)
+    print_json(parts[0] if len(parts) == 1 else dict(zip(HALVES, parts, strict=False)))

@@ -126,14 +126,13 @@ def _print_plan(source: str, results: Path, as_json: bool) -> None:
     state = "tuned" if is_complete(results / plan.name, plan.document) else "to be tuned"
     cells = [cell for cell in plan.cells if cell.search == 0]
     names = ("number", "cell", "knobs", "state")
-    rows = [
-        (str(number), cell.key, str(len(cell.space.axes())), state) for number, cell in enumerate(cells, 1)
-    ]
+    rows = [(number, cell.key, len(cell.space.axes()), state) for number, cell in enumerate(cells, 1)]
     if as_json:
         found = [dict(zip(names, row, strict=True)) for row in rows]
         print_json({"campaign": plan.name, "state": state, "cells": found})
         return
-    print_table(["no.", "cell", "knobs", "state"], rows, ["no.", "knobs"])
+    told = [[str(part) for part in row] for row in rows]
+    print_table(["no.", "cell", "knobs", "state"], told, ["no.", "knobs"])
 
 
 def _conclude(

@@ -53,7 +53,9 @@ def guarded(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
             # The reader (`head`, a closed pager) has seen enough; keep Python from complaining at exit, too.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
-        except Exception as error:
+        except BaseException as error:
+            if not isinstance(error, Exception) and not _is_panic(error):
+                raise
             if os.environ.get("TIERTUNE_DEBUG") == "1":
                 traceback.print_exc()
             code = exit_code(error)
@@ -73,7 +75,7 @@ def was_interrupted(error: BaseException) -> bool:
     return False
 
 
-def exit_code(error: Exception) -> int:
+def exit_code(error: BaseException) -> int:
     """The exit code that an error that reached a command stands for."""
     from tiertune.adapters.base import AdapterError
     from tiertune.files import InputError
@@ -90,7 +92,7 @@ def exit_code(error: Exception) -> int:
     return BUG
 
 
-def sentence(error: Exception) -> str:
+def sentence(error: BaseException) -> str:
     """What is wrong, in words."""
     if isinstance(error, MemoryError) and not isinstance(error, TooLittleMemory):
         from tiertune.tuner.memory_need import SMALLER
@@ -101,7 +103,7 @@ def sentence(error: Exception) -> str:
     return str(error)
 
 
-def _elsewhere(error: Exception, options: Mapping[str, object]) -> str:
+def _elsewhere(error: BaseException, options: Mapping[str, object]) -> str:
     """Where else results could go, when it is their folder that nothing can be written to."""
     results = options.get("results")
     if not isinstance(error, OSError) or error.filename is None or not isinstance(results, Path):
@@ -118,21 +120,26 @@ def say(text: str) -> None:
         print(f"tiertune: {line}", file=sys.stderr)
 
 
-def _engine_missing(error: Exception) -> bool:
+def _engine_missing(error: BaseException) -> bool:
     return _engine_error(error) and isinstance(error.__cause__, ImportError)
 
 
-def _engine_error(error: Exception) -> bool:
+def _engine_error(error: BaseException) -> bool:
     engine = sys.modules.get("tiertune.engine")
     return engine is not None and isinstance(error, engine.EngineError)
 
 
-def _sampler_unfit(error: Exception) -> bool:
+def _sampler_unfit(error: BaseException) -> bool:
     engine = sys.modules.get("tiertune.engine")
     return engine is not None and isinstance(error, engine.SamplerUnfit)
 
 
-def _bug(error: Exception) -> str:
+def _is_panic(error: BaseException) -> bool:
+    """Whether the engine's Rust code panicked, which is no Exception to Python."""
+    return type(error).__module__ == "pyo3_runtime"
+
+
+def _bug(error: BaseException) -> str:
     """Keeps the traceback in a file and says where it is."""
     name = f"tiertune-bug-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     path = Path(tempfile.gettempdir(), name)

@@ -137,16 +137,17 @@ def _print_plan(campaigns: Sequence[str], results: Path, as_json: bool) -> None:
     from tiertune.tuner.cli.output import console, print_json, print_table
     from tiertune.tuner.plan import plan_of
 
-    states: list[tuple[str, str, str]] = []
+    states: list[tuple[str, int, str]] = []
     for source in campaigns:
         plan = plan_of(campaign_to_build_on(source, results))
         contexts = sum(cell.search == 0 for cell in plan.cells)
         state = "tuned" if is_complete(results / plan.name, plan.document) else "to be tuned"
-        states.append((plan.name, str(contexts), state))
+        states.append((plan.name, contexts, state))
     if as_json:
         print_json([dict(zip(("campaign", "entries", "state"), row, strict=True)) for row in states])
         return
-    print_table(["campaign", "entries", "state"], states, ["entries"])
+    told = [(name, str(entries), state) for name, entries, state in states]
+    print_table(["campaign", "entries", "state"], told, ["entries"])
     console().print("`tiertune tune CAMPAIGN --dry-run` says how long one takes", markup=False)
 
 

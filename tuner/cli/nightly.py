@@ -21,6 +21,7 @@ from tiertune.tuner.cli.places import (
     live_plan,
     nodes_here,
     nodes_of_container,
+    place_options,
     places_of,
     running,
 )
@@ -242,7 +243,7 @@ def install(
         "--results",
         str(results.resolve()),
     )
-    arguments += _options(places)
+    arguments += place_options(places)
     start = Start(loaded.name, arguments, Path.cwd(), begin.zfill(5), span)
     out = console()
     if cron:
@@ -639,19 +640,6 @@ def _checked_date(text: str) -> str:
         except ValueError:
             pass
     raise InputError(f"--date {text}: is no date; write one such as {date.today().isoformat()}")
-
-
-def _options(places: Places) -> tuple[str, ...]:
-    """Places as options of a command that somebody starts later, from whatever folder."""
-    told: list[str] = []
-    told += ["--scheduler", places.scheduler] if places.scheduler else []
-    told += ["--hosts", str(places.hosts.resolve())] if places.hosts else []
-    told += ["--mixed-hosts"] if places.mixed else []
-    told += ["--here", places.here] if places.here else []
-    for system in places.by_kernel:
-        told += ["--by-kernel", system]
-    told += ["--container", places.container] if places.container else []
-    return tuple(told)
 
 
 def _command() -> Path:

@@ -64,6 +64,19 @@ def places_of(
     return Places(scheduler, hosts, mixed, here, tuple(by_kernel), container)
 
 
+def place_options(places: Places) -> tuple[str, ...]:
+    """Places as options of a command that somebody starts later, from whatever folder."""
+    told: list[str] = []
+    told += ["--scheduler", places.scheduler] if places.scheduler else []
+    told += ["--hosts", str(places.hosts.resolve())] if places.hosts else []
+    told += ["--mixed-hosts"] if places.mixed else []
+    told += ["--here", places.here] if places.here else []
+    for system in places.by_kernel:
+        told += ["--by-kernel", system]
+    told += ["--container", places.container] if places.container else []
+    return tuple(told)
+
+
 def _run_by_kernels(systems: Sequence[str]) -> None:
     from tiertune.files import InputError
     from tiertune.nearest import nearest

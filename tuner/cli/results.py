@@ -61,11 +61,13 @@ def report(
 
 
 def print_verdict(made: Report) -> None:
-    """The verdict, and one line a cell where there are several."""
+    """The verdict, whether there is more to come, and one line a cell where there are several."""
     from tiertune.tuner.cli.output import console
 
     out = console()
     out.print(made.verdict, markup=False, style="bold")
+    if not made.complete:
+        out.print("not finished: this is what its journal holds so far", markup=False)
     if len(made.cells) > 1:
         for cell in made.cells:
             out.print(f"  {cell.verdict}", markup=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tiertune.tuner.cli.places import Places, live_plan
 
@@ -39,8 +39,9 @@ def live_campaign(
     return going_on, replace(plan, cells=cells, document={**plan.document, "cells": contents}, rules=rules)
 
 
-def tell_prediction(simulated: str, live: str, results: Path, quiet: bool) -> Path:
-    """Writes how well the simulator had foretold the live campaign, and prints it unless `quiet`."""
+def tell_prediction(simulated: str, live: str, results: Path, quiet: bool) -> dict[str, Any]:
+    """Writes how well the simulator had foretold the live campaign, and prints it unless `quiet`; returns
+    what was written, and where."""
     import json
 
     from tiertune.tuner.cli.output import console
@@ -50,10 +51,11 @@ def tell_prediction(simulated: str, live: str, results: Path, quiet: bool) -> Pa
 
     found = predictions(journal_path(results, simulated), journal_path(results, live))
     path = results / live / PREDICTION
-    write_whole(path, json.dumps({"cells": [one.document() for one in found]}, indent=2) + "\n")
+    document = {"cells": [one.document() for one in found]}
+    write_whole(path, json.dumps(document, indent=2) + "\n")
     if not quiet:
         out = console()
         for one in found:
             out.print(f"simulator, {one.cell}: {one.sentence()}", markup=False, soft_wrap=True)
         out.print(f"foretold {path}", markup=False, soft_wrap=True)
-    return path
+    return {**document, "files": [str(path)]}

@@ -118,17 +118,19 @@ def _print_plan(campaigns: Sequence[str], results: Path, as_json: bool) -> None:
     from tiertune.tuner.cli.output import console, print_json, print_table
     from tiertune.tuner.plan import plan_of
 
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[int, str, str, str]] = []
     states: dict[str, str] = {}
     for source in campaigns:
         plan = plan_of(campaign_to_build_on(source, results))
         states[plan.name] = "tuned" if is_complete(results / plan.name, plan.document) else "to be tuned"
-        rows += [(str(len(rows) + 1), cell.key, plan.name, states[plan.name]) for cell in plan.cells]
+        for cell in plan.cells:
+            rows.append((len(rows) + 1, cell.key, plan.name, states[plan.name]))
     if as_json:
         names = ("number", "context", "campaign", "state")
         print_json({"contexts": [dict(zip(names, row, strict=True)) for row in rows], "campaigns": states})
         return
-    print_table(["no.", "context", "campaign", "state"], rows)
+    told = [[str(part) for part in row] for row in rows]
+    print_table(["no.", "context", "campaign", "state"], told)
     console().print(f"{len(rows)} contexts, {len(rows) * (len(rows) - 1)} transfers at most", markup=False)
 
 

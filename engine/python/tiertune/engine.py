@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -400,11 +401,22 @@ def run_many(
 
 def record(request: Mapping[str, Any]) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
     """Executes a kernel and records it: columns by name (equal lengths), metadata as JSON."""
+    _load_arrays()
     try:
         columns, metadata = _native().record(json.dumps(request))
     except ValueError as error:
         raise EngineError(str(error)) from error
     return dict(columns), str(metadata)
+
+
+@cache
+def _load_arrays() -> None:
+    """Has the native module look NumPy up. It does so for its first array, in part with Python's code, which
+    Ctrl-C ends: after a recording that this met it would panic."""
+    import numpy.lib  # noqa: F401  (most of it; Ctrl-C in here is one)
+
+    with suppress(ValueError):
+        _native().Workload.from_profile({"slice": None}, "", "", 1)  # refused, once NumPy was looked up
 
 
 def profile_version() -> str:
