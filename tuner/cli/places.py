@@ -52,6 +52,7 @@ def places_of(
     """What options say. Raises InputError where they exclude each other."""
     from tiertune.files import InputError
 
+    check_scheduler(scheduler)
     if by_kernel:
         _run_by_kernels(by_kernel)
         if here is None:
@@ -62,6 +63,14 @@ def places_of(
         other = "--hosts" if hosts is not None else "--here"
         raise InputError(f"--container and {other} exclude each other; a container is of this machine")
     return Places(scheduler, hosts, mixed, here, tuple(by_kernel), container)
+
+
+def check_scheduler(scheduler: str | None) -> None:
+    """Raises InputError where `--scheduler` is neither an address nor the word for processes here."""
+    from tiertune.tuner.spread.address import LOCAL, check_address
+
+    if scheduler is not None and scheduler != LOCAL:
+        check_address("--scheduler", scheduler)
 
 
 def _run_by_kernels(systems: Sequence[str]) -> None:
