@@ -343,10 +343,17 @@ def _conclude(campaign: Campaign, plan: CampaignPlan, results: Path, as_json: bo
     from tiertune.tuner.api.campaigns import attach_report
     from tiertune.tuner.cli.output import console
     from tiertune.tuner.cli.results import print_verdict
+    from tiertune.tuner.events import Doing
+    from tiertune.tuner.progress import watching
     from tiertune.tuner.report.files import write_report
 
-    made, paths = write_report(results / plan.name)
-    if failure := attach_report(campaign, plan, results, paths):
+    with watching(console(stderr=True), {}) as watcher:
+        watcher(Doing("writing the report"))
+        made, paths = write_report(results / plan.name)
+        if campaign.tracking.mlflow:
+            watcher(Doing("sending the report to MLflow"))
+        failure = attach_report(campaign, plan, results, paths)
+    if failure:
         say(failure)
     if as_json:
         document = made.model_dump(mode="json", include={"campaign", "verdict", "complete"})

@@ -360,6 +360,7 @@ def _run(
     from datetime import datetime
     from time import time
 
+    from tiertune.tuner.cli.output import console
     from tiertune.tuner.events import Note
     from tiertune.tuner.nightly import notification
     from tiertune.tuner.nightly.digest import build_digest
@@ -367,6 +368,7 @@ def _run(
     from tiertune.tuner.nightly.page import write_digest
     from tiertune.tuner.nightly.retention import tidy
     from tiertune.tuner.nightly.verdict import judge
+    from tiertune.tuner.sweep.progress import Lines
 
     home = _home(results) / suite.name
     folder = home / date
@@ -391,6 +393,7 @@ def _run(
             listener,
             datetime.now,
             limited,
+            Lines(console(stderr=True)),
         )
         try:
             night.run()
@@ -430,6 +433,8 @@ def _track(history: History, suite: Suite, results: Path, home: Path) -> list[st
 
         mirror = NightMirror(results, tracking.uri, tracking.experiment)
         nights = history.nights()
+        if owed := len(history.untracked()):
+            say(f"sending {owed} night{'s' if owed > 1 else ''} to MLflow")
         for night in history.untracked():
             files = [home / night / name for name in ("digest.html", "digest.json")]
             mirror.send(build_digest(history, suite, night), files, nights.index(night))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tiertune.tuner.backend import Backend
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.nightly.history import History
-from tiertune.tuner.nightly.panel import Entry, Place, cell_name, entry_of, measure, panel_seeds
+from tiertune.tuner.nightly.panel import Ended, Entry, Place, cell_name, entry_of, measure, panel_seeds
 from tiertune.tuner.plan import CampaignPlan, PlannedCell
 from tiertune.tuner.statistics import effect
 from tiertune.tuner.trial import Config
@@ -27,6 +27,8 @@ class Bench:
     workers: int
     place: Place
     go_on: Callable[[], bool]
+    counting: Callable[[Sequence[tuple[Entry, list[int]]]], Ended]
+    """What hears of runs, by the configurations and seeds that they are of."""
 
 
 def winner_of(journal: Journal, plan: CampaignPlan, cell: PlannedCell) -> tuple[Config, float] | None:
@@ -63,11 +65,12 @@ def promoted(
     old = entry_of(campaign, plan, cell, "tuned", before[0], bench.place)
     seeds = panel_seeds(bench.suite, cell, bench.seeds, f"promotion of {plan.name}")
     costs = []
+    ended = bench.counting([(old, seeds), (entry, seeds)])
     for contender in (old, entry):
-        made = {
-            seed: cost
-            for seed, _, cost in measure(contender, seeds, bench.backend, bench.workers, bench.go_on)
-        }
+        made = {}
+        for seed, measured, cost in measure(contender, seeds, bench.backend, bench.workers, bench.go_on):
+            ended(measured)
+            made[seed] = cost
         if len(made) < len(seeds):
             raise TimeoutError
         costs.append([made[seed] for seed in seeds])
