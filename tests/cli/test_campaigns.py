@@ -148,7 +148,8 @@ def test_reports_of_nothing_name_what_there_is(tuned: Path) -> None:
     assert "did you mean 'small'?" in missing.stderr
 
 
-def test_ctrl_c_says_how_to_go_on_and_resume_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_says_how_to_go_on_and_resume_does(number: signal.Signals, tmp_path: Path) -> None:
     """In a process of its own: a real signal, in the middle of the search."""
     campaign = write_small(tmp_path)
     campaign.write_text(CAMPAIGN.replace("trials: 8", "trials: 400").replace("workers: 2", "workers: 1"))
@@ -172,7 +173,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(tmp_path: Path) -> None:
         ):
             break
         time.sleep(0.05)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(number)
     _, stderr = running.communicate(timeout=60)
     assert running.returncode == 130, stderr
     assert f"tiertune resume small --results {tmp_path / 'results'}" in stderr

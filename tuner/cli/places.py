@@ -251,7 +251,7 @@ def nodes_of_container(text: str, systems: Sequence[str]) -> Nodes:
 def running(
     campaign: Campaign, plan: CampaignPlan, results: Path, places: Places, listener: Listener
 ) -> Iterator[Backend]:
-    """The backend of a campaign. A signal to stop ends its live trials, too."""
+    """The backend of a campaign. SIGTERM stops it as Ctrl-C does; both end live trials, too."""
     workloads = {cell.scenario.key: campaign.workload(cell.scenario.workload) for cell in plan.cells}
     if places.container is not None:
         from tiertune.tuner.container.backend import ContainerBackend
@@ -266,7 +266,8 @@ def running(
         return
     inner = backend_for(campaign, plan, results, places.scheduler, listener)
     if places.live is None:
-        yield inner
+        with _terminated_as_interrupted():
+            yield inner
         return
     if places.hosts is None:
         from tiertune.tuner.live.backend import HostBackend
@@ -325,3 +326,22 @@ def _told_to_stop(cancel: Any) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM stops simulated trials as Ctrl-C does; a second one ends this process at once."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
