@@ -54,7 +54,14 @@ class Note:
     text: str
 
 
-Event = Plan | Phase | Started | Finished | Note
+@dataclass(frozen=True)
+class Doing:
+    """What is waited for now that no trial runs: shown until it is over, and nothing to keep."""
+
+    text: str
+
+
+Event = Plan | Phase | Started | Finished | Note | Doing
 Listener = Callable[[Event], None]
 
 

@@ -17,7 +17,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 from rich.text import Text
 
-from tiertune.tuner.events import Event, Finished, Listener, Note, Phase, Plan
+from tiertune.tuner.events import Doing, Event, Finished, Listener, Note, Phase, Plan
 from tiertune.tuner.trial import Objective
 
 Clock = Callable[[], float]
@@ -86,6 +86,8 @@ class Watcher(ABC):
                 self.on_finished(event)
             elif isinstance(event, Note):
                 self.on_note(event.text)
+            elif isinstance(event, Doing):
+                self.on_doing(event.text)
 
     def best(self) -> str:
         """`best 43.0 runtime_s, default 61.2`, or empty text while nothing was measured."""
@@ -122,6 +124,10 @@ class Watcher(ABC):
     @abstractmethod
     def on_note(self, text: str) -> None:
         """A sentence for the log."""
+
+    @abstractmethod
+    def on_doing(self, text: str) -> None:
+        """No trial runs, and there is something to wait for."""
 
 
 class LineWatcher(Watcher):
@@ -163,6 +169,10 @@ class LineWatcher(Watcher):
         """As it is."""
         self._line(text)
 
+    def on_doing(self, text: str) -> None:
+        """A line as well."""
+        self._line(text)
+
     def _line(self, text: str) -> None:
         self._last_line = self.pace.clock()
         stamp = time.strftime("%H:%M:%S")
@@ -200,6 +210,10 @@ class BarWatcher(Watcher):
     def on_note(self, text: str) -> None:
         """Above the bar."""
         self.progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def on_doing(self, text: str) -> None:
+        """In place of the phase."""
+        self.progress.update(self._task, description=text)
 
 
 @contextmanager

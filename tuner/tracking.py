@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from tiertune.tuner.events import Listener, Note, silent
+from tiertune.tuner.events import Doing, Listener, Note, silent
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.plan import CampaignPlan
 
@@ -72,6 +72,8 @@ class Mirror:
         """Send what is left, as long as that gets on; whoever pressed Ctrl-C waits no longer than for a
         server."""
         self._complete = kind is None
+        if owed := len(self._journal.unsent()):
+            self._listener(Doing(f"sending {owed} runs to MLflow"))
         patience_s = self._patience_s
         if patience_s is None:
             patience_s = LOCAL_PATIENCE_S if self._local and self._complete else PATIENCE_S

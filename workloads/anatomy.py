@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiertune.files import InputError
-from tiertune.workloads.profile_file import UnreadableProfile, read_profile
+from tiertune.workloads.profile_file import UnreadableProfile, check_file, read_profile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,6 +106,7 @@ def anatomy(columns: Mapping[str, np.ndarray[Any, Any]], metadata: str) -> Anato
 
 def read_anatomy(path: Path) -> Anatomy:
     """The profile in a file; raises `InputError` when it is none."""
+    check_file(path)
     try:
         return anatomy(*read_profile(path))
     except (UnreadableProfile, KeyError, ValueError) as error:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiertune.files import InputError
+from tiertune.nearest import nearest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,8 +70,20 @@ def read_profile(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
     return columns, metadata
 
 
+def check_file(path: Path) -> None:
+    """Raises `InputError` where there is no file to read; Arrow would search a folder, however large."""
+    if path.is_file():
+        return
+    folder = path if path.is_dir() else path.parent
+    near = nearest(path.name, (one.name for one in folder.glob("*.parquet")))
+    hint = f"did you mean '{folder / near}'?" if near else "`tiertune record` makes profiles"
+    what = "is a folder, not a profile" if path.is_dir() else "there is no such file"
+    raise InputError(f"{path}: {what}; {hint}")
+
+
 def opened(path: Path, digest: str | None = None) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
     """`read_profile` for a file of a user; raises `InputError`, also where its content is not `digest`."""
+    check_file(path)
     try:
         columns, metadata = read_profile(path)
     except UnreadableProfile as error:

@@ -121,7 +121,8 @@ def _errand_s(times: int) -> float:
     """Of this process, which holds the scheduler as well; the worker has next to nothing to do, as it refuses
     the config."""
     from tiertune.tuner.simulation import SimBackend
-    from tiertune.tuner.spread.backend import LOCAL, DaskBackend
+    from tiertune.tuner.spread.address import LOCAL
+    from tiertune.tuner.spread.backend import DaskBackend
 
     workload, machine = load_workload(SCENARIO.workload), load_machine(SCENARIO.machine)
     files: dict[str, Any] = {

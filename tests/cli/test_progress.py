@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import re
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from tiertune.tuner.events import Event, Finished, Note, Phase, Plan
+from tests.cli.small import tiertune, write_small
+from tests.nightly.two import write_two
+from tiertune.tuner.events import Doing, Event, Finished, Note, Phase, Plan
 from tiertune.tuner.progress import LINE_EVERY_S, LineWatcher, Pace, duration, watching
 from tiertune.tuner.trial import Measurement, Objective, Origin, Purpose, Scenario, Status, Trial
 
@@ -145,3 +148,41 @@ def test_durations() -> None:
         "1 min 15 s",
         "1 h 1 min",
     ]
+
+
+def test_what_else_is_waited_for_has_a_line_and_is_shown_in_place_of_the_phase(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[tuple[float, Event]] = [(0, Plan("c", (CELL,), 1, 0)), (0, finished(0, 5.0))]
+    assert lines([*done, (0, Doing("sending 2 runs to MLflow"))])[-1] == "sending 2 runs to MLflow"
+    monkeypatch.setenv("TERM", "xterm")
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=120, color_system=None)
+    with watching(console, {}) as listener:
+        listener(Doing("writing the report"))
+    bar, *rest = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", file.getvalue()).split("\n")
+    assert "writing the report" in bar
+    assert not any("writing" in line for line in rest)
+
+
+def test_a_campaign_says_what_it_does_after_its_trials(tmp_path: Path) -> None:
+    path = write_small(tmp_path)
+    path.write_text(path.read_text().replace("mlflow: false", "mlflow: true"))
+    done = tiertune("tune", path, "--results", tmp_path / "results")
+    assert done.exit_code == 0, done.stderr
+    *_, last, sending, writing, attaching = (line[9:] for line in done.stderr.splitlines())
+    assert last.startswith("42/42 trials")
+    assert re.fullmatch(r"sending \d+ runs to MLflow", sending)
+    assert (writing, attaching) == ("writing the report", "sending the report to MLflow")
+
+
+def test_a_night_counts_the_runs_of_its_panel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = tiertune("nightly", write_two(tmp_path), "--results", tmp_path / "results", "--any-time")
+    assert done.exit_code == 0, done.stderr
+    told = [re.sub(r"^\S+ ", "", line) for line in done.stderr.splitlines()]
+    for name in ("tiered", "steady"):
+        panel = told.index(f"{name}: panel of 1 cells on 5 seeds")
+        assert told[panel + 1] == "5 runs"
+        assert "5/5 runs" in told[panel + 2 : panel + 4]
+    assert "steady: round 1 is searched; its winners are judged" in told

@@ -72,9 +72,12 @@ def test_a_port_that_is_taken_meanwhile_is_a_sentence(taken: int) -> None:
 
 
 def test_an_address_that_is_not_of_this_machine_is_refused(tmp_path: Path) -> None:
-    refused = tiertune("ui", "--results", tmp_path, "--host", "192.0.2.1", "--port", "8050")
-    assert refused.exit_code == 2
-    assert "nobody can listen there" in refused.stderr
+    for host in ("192.0.2.1", "foo.invalid", "foo..invalid"):
+        for port in ("8050", "0"):
+            refused = tiertune("ui", "--results", tmp_path, "--host", host, "--port", port)
+            assert refused.exit_code == 2
+            assert f"--host {host}: nobody can listen there (" in refused.stderr
+            assert "--port" not in refused.stderr
 
 
 def test_packages_that_are_missing_are_named_with_the_command(

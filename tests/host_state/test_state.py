@@ -161,3 +161,8 @@ def test_the_command_shows_and_compares(tmp_path: Path) -> None:
     refused = tiertune("diff", "old.jsn", "here", folder=tmp_path)
     assert refused.returncode == 2
     assert "old.jsn: neither a file nor a live trial" in refused.stderr
+    for name, content in (("zero", b""), ("bytes", b"\xff\x00"), ("list", b"[]")):
+        (tmp_path / name).write_bytes(content)
+        refused = tiertune("diff", "here", name, folder=tmp_path)
+        assert refused.returncode == 2
+        assert f"{name}: this is no state of a host as" in refused.stderr

@@ -152,8 +152,16 @@ def test_cron(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert tiertune("nightly", "install", suite, "--cron", "--at", at).exit_code == 0
     (line,) = table.read_text().splitlines()
     assert line.startswith("5 23 * * * cd ")
-    assert tiertune("nightly", "uninstall", suite, "--cron").exit_code == 0
+    dry = tiertune("nightly", "uninstall", suite, "--cron", "--dry-run")
+    assert (dry.exit_code, dry.stdout) == (0, "the crontab would not start two any more\n")
+    assert table.read_text() == f"{line}\n"
+    done = tiertune("nightly", "uninstall", suite, "--cron")
+    assert (done.exit_code, done.stdout) == (0, "the crontab does not start two any more\n")
     assert table.read_text() == ""
+    for again in (["--dry-run"], []):
+        none = tiertune("nightly", "uninstall", "panl-small", "--cron", *again)
+        assert none.exit_code == 2
+        assert "the crontab has no line that starts panl-small; install --cron writes it" in none.stderr
     program.write_text("#!/bin/sh\necho 'not allowed' >&2; exit 1\n")
     refused = tiertune("nightly", "install", suite, "--cron")
     assert (refused.exit_code, "not allowed" in refused.stderr) == (3, True)

@@ -93,7 +93,10 @@ def test_what_is_no_profile_is_refused(tmp_path: Path) -> None:
     runner = CliRunner()
     for arguments, sentence in [
         (["show", str(path)], "this is not a profile"),
-        (["show", str(tmp_path / "none.parquet")], "this is not a profile"),
+        (["show", str(tmp_path / "on.parquet")], f"there is no such file; did you mean '{profile}'?"),
+        (["show", str(tmp_path / "no/on.parquet")], "there is no such file; `tiertune record` makes"),
+        (["show", str(tmp_path)], "is a folder, not a profile; "),
+        (["diff", str(profile), str(tmp_path)], "is a folder, not a profile; "),
         (["heatmap", str(profile), "-o", "heat.txt"], "must end in one of .png, .svg, .pdf"),
         (["heatmap", str(profile), "-o", str(tmp_path / "no" / "heat.png")], "cannot be written"),
     ]:

@@ -193,6 +193,9 @@ def listener_of(plan: CampaignPlan, progress: Callable[[Progress], None] | None)
         def on_note(self, text: str) -> None:
             """Notes are of what a terminal shows."""
 
+        def on_doing(self, text: str) -> None:
+            """As notes."""
+
     return Told({cell.key: cell.objective for cell in plan.cells})
 
 

@@ -97,9 +97,10 @@ def explain(
     limits.check("grid", grid, limits.GRID)
     folder = Path(results)
     quiet = laboratory(folder, jobs, fresh)
+    numbers = None if cells is None else list(cells)
+    check_cells(str(campaign), folder, numbers, False)
     name = tuned_here(str(campaign), folder, progress)
     settings = Settings(seeds, keep / 100.0, slices, points, grid)
-    numbers = None if cells is None else list(cells)
     return Explanation(name, document_of(name, folder, numbers, settings, False, quiet))
 
 
@@ -111,6 +112,27 @@ def laboratory(results: Path, jobs: int | None, fresh: bool) -> Laboratory:
     return Laboratory(results, jobs_of(jobs), lambda text: None, lambda told: None, fresh)
 
 
+def check_cells(source: str, results: Path, numbers: Sequence[int] | None, one: bool) -> None:
+    """Raises `InputError` where a campaign, which may be still to be run, has no cells of these numbers."""
+    from tiertune.tuner.api.campaigns import campaign_to_build_on
+    from tiertune.tuner.plan import plan_of
+
+    plan = plan_of(campaign_to_build_on(source, results))
+    _chosen(plan.name, sum(cell.search == 0 for cell in plan.cells), numbers, one)
+
+
+def _chosen(name: str, count: int, numbers: Sequence[int] | None, one: bool) -> list[int]:
+    """Numbers of the cells that are explained; `one` where there may be one only. Raises `InputError`."""
+    from tiertune.files import InputError
+    from tiertune.tuner.api.limits import check_numbers
+
+    check_numbers("--cell", numbers, count, f"{name} has")
+    chosen = list(dict.fromkeys(numbers or range(1, count + 1)))
+    if one and len(chosen) > 1:
+        raise InputError(f"--write: {name} has {len(chosen)} cells; pick one with --cell, such as --cell 1")
+    return chosen
+
+
 def document_of(
     name: str,
     results: Path,
@@ -120,8 +142,6 @@ def document_of(
     laboratory: Laboratory,
 ) -> dict[str, Any]:
     """What is told of the campaign `name`; `one` where there may be one cell only. Raises `InputError`."""
-    from tiertune.files import InputError
-    from tiertune.tuner.api.limits import check_numbers
     from tiertune.tuner.explanation.document import cell_document, labels_of, verdict_of
     from tiertune.tuner.explanation.report import NOT_MEASURED
     from tiertune.tuner.explanation.study import run_study
@@ -133,10 +153,7 @@ def document_of(
 
     path = results / name / "journal.sqlite"
     contexts = contexts_of([path])
-    check_numbers("--cell", numbers, len(contexts), f"{name} has")
-    chosen = list(dict.fromkeys(numbers or range(1, len(contexts) + 1)))
-    if one and len(chosen) > 1:
-        raise InputError(f"--write: {name} has {len(chosen)} cells; pick one with --cell, such as --cell 1")
+    chosen = _chosen(name, len(contexts), numbers, one)
     labels = labels_of(contexts)
     cells = []
     for number in chosen:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tiertune.tuner.api.campaigns import Progress
+    from tiertune.tuner.plan import CampaignPlan
     from tiertune.tuner.transfer.context import Context
     from tiertune.tuner.transfer.measuring import Laboratory
     from tiertune.tuner.transfer.study import Settings
@@ -121,8 +122,9 @@ def transfer(
     settings = settings_of(seeds, candidates, portfolio, aim)
     walk = walk_of(along, first, last, least, contexts)
     quiet = laboratory(folder, jobs, fresh)
-    sources = [campaigns] if isinstance(campaigns, str | Path) else list(campaigns)
-    names = [tuned_here(str(source), folder, progress) for source in sources]
+    sources = [str(one) for one in ([campaigns] if isinstance(campaigns, str | Path) else campaigns)]
+    planned(sources, folder, walk)
+    names = [tuned_here(source, folder, progress) for source in sources]
     return Transfer(tuple(names), document_of(names, folder, settings, walk, quiet))
 
 
@@ -167,6 +169,21 @@ def _ends(along: str, first: str | None, last: str | None) -> tuple[float, float
     if found[0] == found[1]:
         raise InputError(f"--to {last}: the walk ends where it begins; give two different ends")
     return found[0], found[1]
+
+
+def planned(sources: Sequence[str], results: Path, asked: Walk | None) -> list[tuple[CampaignPlan, str]]:
+    """The contexts of campaigns that may be still to be run, as the plan and the cell of each.
+
+    Raises `InputError`, also where the walk is to begin with one that will not be there.
+    """
+    from tiertune.tuner.api.campaigns import campaign_to_build_on
+    from tiertune.tuner.api.limits import check_numbers
+    from tiertune.tuner.plan import plan_of
+
+    plans = {plan.name: plan for plan in (plan_of(campaign_to_build_on(one, results)) for one in sources)}
+    found = [(plan, cell.key) for plan in plans.values() for cell in plan.cells if cell.search == 0]
+    check_numbers("--context", asked.contexts if asked else None, len(found), "there are")
+    return found
 
 
 def document_of(

@@ -69,6 +69,7 @@ def calibrate(
     from tiertune.files import InputError
     from tiertune.machines.definition import load_machine
     from tiertune.tuner.calibration.machine_file import check_target
+    from tiertune.tuner.cli.writable import check_file
 
     if curve is not None:
         for option, given in (
@@ -82,6 +83,7 @@ def calibrate(
         return
     target = out or Path("machines") / f"{_name(machine)}.yaml"
     check_target(target, force)
+    check_file("--out", target, makes_folders=True)
     below = load_machine(slow_from) if slow_from is not None else None
     measured, kept = _measured(machine, measurements, below, tierload, hosts, short, results)
     from tiertune.tuner.calibration.machine_file import calibrated

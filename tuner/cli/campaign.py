@@ -369,10 +369,18 @@ def tuned_campaign(source: str, results: Path) -> str:
 def _conclude(campaign: Campaign, plan: CampaignPlan, results: Path, quiet: bool) -> dict[str, Any]:
     """Writes the report and prints it in short unless `quiet`; returns that as data."""
     from tiertune.tuner.api.campaigns import attach_report
+    from tiertune.tuner.cli.output import console
+    from tiertune.tuner.events import Doing
+    from tiertune.tuner.progress import watching
     from tiertune.tuner.report.files import write_report
 
-    made, paths = write_report(results / plan.name)
-    if failure := attach_report(campaign, plan, results, paths):
+    with watching(console(stderr=True), {}) as watcher:
+        watcher(Doing("writing the report"))
+        made, paths = write_report(results / plan.name)
+        if campaign.tracking.mlflow:
+            watcher(Doing("sending the report to MLflow"))
+        failure = attach_report(campaign, plan, results, paths)
+    if failure:
         say(failure)
     if not quiet:
         _print_short(made, paths, results)

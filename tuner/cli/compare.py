@@ -11,7 +11,7 @@ import typer
 from tiertune.tuner.cli.campaign import Extend, Name, Scheduler, run_campaign
 from tiertune.tuner.cli.failures import BAD_INPUT, guarded, say, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, PolicyFiles, Results
-from tiertune.tuner.cli.places import Places
+from tiertune.tuner.cli.places import Places, check_scheduler
 
 if TYPE_CHECKING:
     from tiertune.tuner.campaign import Campaign
@@ -51,6 +51,7 @@ def compare(
     from tiertune.tuner.plan import plan_of
 
     refuse_elsewhere(policy_file, {"--scheduler": scheduler})
+    check_scheduler(scheduler)
     register_policies(policy_file)
     loaded = load_campaign(campaign)
     check_name(name)

@@ -72,13 +72,18 @@ def explain(
       tiertune explain demo --open --figures paper/figures
     """
     from tiertune.files import InputError
+    from tiertune.tuner.api.explaining import check_cells
     from tiertune.tuner.cli.campaign import tuned_campaign
     from tiertune.tuner.cli.policies import register_policies
+    from tiertune.tuner.cli.writable import check_file
     from tiertune.tuner.explanation.study import Settings
 
     register_policies(policy_file)
     if write is not None and write.suffix not in (".yaml", ".yml"):
         raise InputError(f"--write {write}: a config is YAML; write {write.with_suffix('.yaml')}")
+    if write is not None:
+        check_file("--write", write)
+    check_cells(campaign, results, cell, write is not None)
     if dry_run:
         _print_plan(campaign, results, as_json)
         return

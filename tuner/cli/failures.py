@@ -43,6 +43,7 @@ def guarded(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
     @functools.wraps(command)
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
         try:
+            _check_figures(kwargs)
             command(*args, **kwargs)
         except (typer.Exit, typer.BadParameter):
             raise
@@ -63,6 +64,15 @@ def guarded(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
             raise typer.Exit(code) from None
 
     return run
+
+
+def _check_figures(options: Mapping[str, object]) -> None:
+    """Raises InputError where figures, which are drawn last of all, could not be written."""
+    figures = options.get("figures")
+    if isinstance(figures, Path):
+        from tiertune.tuner.cli.writable import check_folder
+
+        check_folder("--figures", figures)
 
 
 def was_interrupted(error: BaseException) -> bool:

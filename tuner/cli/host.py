@@ -108,8 +108,8 @@ def _state(origin: str, results: Path) -> HostState:
         return found
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{origin}: {error}") from error
+    except ValueError:
+        document = None
     return HostState.parse(document if isinstance(document, dict) else {}, origin)
 
 

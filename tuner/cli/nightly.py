@@ -27,6 +27,8 @@ from tiertune.tuner.cli.places import (
 )
 
 if TYPE_CHECKING:
+    from subprocess import CompletedProcess
+
     from tiertune.tuner.backend import Backend
     from tiertune.tuner.campaign import Campaign
     from tiertune.tuner.events import Event, Listener
@@ -289,9 +291,13 @@ def uninstall(suite: SuiteName, user: User = True, cron: Cron = False, dry_run: 
     out = console()
     start = Start(_bare_name(suite), (), Path(), "22:00", None)
     if cron:
+        table = _read_crontab()
+        if with_line(table, start, None).splitlines() == table.splitlines():
+            raise InputError(f"the crontab has no line that starts {start.suite}; install --cron writes it")
         if not dry_run:
             _crontab(lambda text: with_line(text, start, None))
-        out.print(f"the crontab does not start {start.suite} any more", markup=False)
+        words = "would not start" if dry_run else "does not start"
+        out.print(f"the crontab {words} {start.suite} any more", markup=False)
         return
     folder = unit_folder(user, Path.home())
     paths = [folder / f"{start.unit}.{ending}" for ending in ("timer", "service")]
@@ -361,6 +367,7 @@ def _run(
     from datetime import datetime
     from time import time
 
+    from tiertune.tuner.cli.output import console
     from tiertune.tuner.events import Note
     from tiertune.tuner.nightly import notification
     from tiertune.tuner.nightly.digest import build_digest
@@ -368,6 +375,7 @@ def _run(
     from tiertune.tuner.nightly.page import write_digest
     from tiertune.tuner.nightly.retention import tidy
     from tiertune.tuner.nightly.verdict import judge
+    from tiertune.tuner.sweep.progress import Lines
 
     home = _home(results) / suite.name
     folder = home / date
@@ -392,6 +400,7 @@ def _run(
             listener,
             datetime.now,
             limited,
+            Lines(console(stderr=True)),
         )
         try:
             night.run()
@@ -431,6 +440,8 @@ def _track(history: History, suite: Suite, results: Path, home: Path) -> list[st
 
         mirror = NightMirror(results, tracking.uri, tracking.experiment)
         nights = history.nights()
+        if owed := len(history.untracked()):
+            say(f"sending {owed} night{'s' if owed > 1 else ''} to MLflow")
         for night in history.untracked():
             files = [home / night / name for name in ("digest.html", "digest.json")]
             mirror.send(build_digest(history, suite, night), files, nights.index(night))
@@ -665,18 +676,30 @@ def _verify(texts: dict[str, str], user: bool, verified: Callable[..., str | Non
 
 def _crontab(change: Callable[[str], str]) -> None:
     """Reads, changes and writes this user's crontab. Raises Unfit where there is no cron."""
+    from tiertune.tuner.cli.failures import Unfit
+
+    written = _call_crontab("-", change(_read_crontab()))
+    if written.returncode:
+        raise Unfit(f"crontab -: {written.stderr.strip() or 'failed'}")
+
+
+def _read_crontab() -> str:
+    """This user's crontab. Raises Unfit where it cannot be read."""
+    from tiertune.tuner.cli.failures import Unfit
+
+    read = _call_crontab("-l")
+    # Without a crontab it says so and fails. Whatever else fails must not cost the lines that are there.
+    if read.returncode and "no crontab" not in read.stderr:
+        raise Unfit(f"crontab -l: {read.stderr.strip() or 'failed'}")
+    return read.stdout if not read.returncode else ""
+
+
+def _call_crontab(option: str, text: str | None = None) -> CompletedProcess[str]:
     import subprocess
 
     from tiertune.tuner.cli.failures import Unfit
 
     try:
-        read = subprocess.run(["crontab", "-l"], capture_output=True, text=True, timeout=30)
-        # Without a crontab it says so and fails. Whatever else fails must not cost the lines that are there.
-        if read.returncode and "no crontab" not in read.stderr:
-            raise Unfit(f"crontab -l: {read.stderr.strip() or 'failed'}")
-        text = change(read.stdout if not read.returncode else "")
-        written = subprocess.run(["crontab", "-"], input=text, capture_output=True, text=True, timeout=30)
+        return subprocess.run(["crontab", option], input=text, capture_output=True, text=True, timeout=30)
     except FileNotFoundError:
         raise Unfit("crontab is missing; install cron, or leave --cron out to use systemd") from None
-    if written.returncode:
-        raise Unfit(f"crontab -: {written.stderr.strip() or 'failed'}")

@@ -52,6 +52,7 @@ def places_of(
     """What options say. Raises InputError where they exclude each other."""
     from tiertune.files import InputError
 
+    check_scheduler(scheduler)
     if by_kernel:
         _run_by_kernels(by_kernel)
         if here is None:
@@ -75,6 +76,14 @@ def place_options(places: Places) -> tuple[str, ...]:
         told += ["--by-kernel", system]
     told += ["--container", places.container] if places.container else []
     return tuple(told)
+
+
+def check_scheduler(scheduler: str | None) -> None:
+    """Raises InputError where `--scheduler` is neither an address nor the word for processes here."""
+    from tiertune.tuner.spread.address import LOCAL, check_address
+
+    if scheduler is not None and scheduler != LOCAL:
+        check_address("--scheduler", scheduler)
 
 
 def _run_by_kernels(systems: Sequence[str]) -> None:
@@ -255,7 +264,7 @@ def nodes_of_container(text: str, systems: Sequence[str]) -> Nodes:
 def running(
     campaign: Campaign, plan: CampaignPlan, results: Path, places: Places, listener: Listener
 ) -> Iterator[Backend]:
-    """The backend of a campaign. A signal to stop ends its live trials, too."""
+    """The backend of a campaign. SIGTERM stops it as Ctrl-C does; both end live trials, too."""
     workloads = {cell.scenario.key: campaign.workload(cell.scenario.workload) for cell in plan.cells}
     if places.container is not None:
         from tiertune.tuner.container.backend import ContainerBackend
@@ -270,7 +279,8 @@ def running(
         return
     inner = backend_for(campaign, plan, results, places.scheduler, listener)
     if places.live is None:
-        yield inner
+        with _terminated_as_interrupted():
+            yield inner
         return
     if places.hosts is None:
         from tiertune.tuner.live.backend import HostBackend
@@ -329,3 +339,22 @@ def _told_to_stop(cancel: Any) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM stops simulated trials as Ctrl-C does; a second one ends this process at once."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

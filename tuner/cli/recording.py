@@ -78,6 +78,7 @@ def record(
       tiertune run hemem -w results/profiles/sort.parquet -m skx-numa
     """
     from tiertune.files import InputError
+    from tiertune.tuner.cli.writable import check_file, check_folder
 
     given = {name for name in (*KERNEL_ONLY, *PROCESS_ONLY) if _given(context, name)}
     if machine is not None:
@@ -103,8 +104,14 @@ def record(
     if out is not None and out.suffix != ".parquet":
         raise InputError(f"--out: {out} must end in .parquet")
     declared = [declaration(text) for text in access or []]
+    folder = results / "profiles"
+    # What a program did is seen once: it must not be lost at the end.
+    if out is not None:
+        check_file("--out", out, makes_folders=True)
+    else:
+        check_folder("--results", folder)
     seen = _sample(what or [], pid, sampler, seconds, interval_ms / 1000, as_json)
-    path = out or results / "profiles" / f"{_plain(seen.program)}.parquet"
+    path = out or folder / f"{_plain(seen.program)}.parquet"
     finish(seen, declared, stalled, path, as_json)
 
 

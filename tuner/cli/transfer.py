@@ -14,6 +14,7 @@ from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage,
 
 if TYPE_CHECKING:
     from tiertune.tuner.api.transferring import Walk
+    from tiertune.tuner.plan import CampaignPlan
     from tiertune.tuner.transfer.study import Settings
 
 
@@ -73,15 +74,16 @@ def transfer(
       tiertune transfer transfer --along ratio --from 2:1 --to 1:16
       tiertune transfer transfer --open --figures paper/figures
     """
-    from tiertune.tuner.api.transferring import settings_of, walk_of
+    from tiertune.tuner.api.transferring import planned, settings_of, walk_of
     from tiertune.tuner.cli.campaign import tuned_campaign
     from tiertune.tuner.cli.policies import register_policies
 
     register_policies(policy_file)
     settings = settings_of(seeds, candidates, portfolio, aim)
     walk = walk_of(along, first, last, least, context)
+    contexts = planned(campaigns, results, walk)
     if dry_run:
-        _print_plan(campaigns, results, as_json)
+        _print_plan(contexts, results, as_json)
         return
     try:
         names = [tuned_campaign(campaign, results) for campaign in campaigns]
@@ -112,19 +114,16 @@ def _measure(
         return document_of(names, results, settings, walk, laboratory)
 
 
-def _print_plan(campaigns: Sequence[str], results: Path, as_json: bool) -> None:
+def _print_plan(contexts: Sequence[tuple[CampaignPlan, str]], results: Path, as_json: bool) -> None:
     """`--dry-run`: which contexts there are, and which campaigns would run first."""
-    from tiertune.tuner.api.campaigns import campaign_to_build_on, is_complete
+    from tiertune.tuner.api.campaigns import is_complete
     from tiertune.tuner.cli.output import console, print_json, print_table
-    from tiertune.tuner.plan import plan_of
 
-    rows: list[tuple[int, str, str, str]] = []
-    states: dict[str, str] = {}
-    for source in campaigns:
-        plan = plan_of(campaign_to_build_on(source, results))
-        states[plan.name] = "tuned" if is_complete(results / plan.name, plan.document) else "to be tuned"
-        for cell in plan.cells:
-            rows.append((len(rows) + 1, cell.key, plan.name, states[plan.name]))
+    states = {
+        plan.name: "tuned" if is_complete(results / plan.name, plan.document) else "to be tuned"
+        for plan in {plan.name: plan for plan, _ in contexts}.values()
+    }
+    rows = [(number, key, plan.name, states[plan.name]) for number, (plan, key) in enumerate(contexts, 1)]
     if as_json:
         names = ("number", "context", "campaign", "state")
         print_json({"contexts": [dict(zip(names, row, strict=True)) for row in rows], "campaigns": states})

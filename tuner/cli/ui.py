@@ -113,11 +113,18 @@ def _check_port(host: str, port: int) -> None:
                 probe.listen(1)
             except OSError as error:
                 return error
+            except UnicodeError:  # what no name can be is not even looked up
+                return socket.gaierror(socket.EAI_NONAME, "name or service not known")
         return None
 
-    found = problem(port) if port else None
+    found = problem(port)
     if found is None:
         return
+    if isinstance(found, socket.gaierror) or found.errno == errno.EADDRNOTAVAIL:
+        raise InputError(
+            f"--host {host}: nobody can listen there ({(found.strerror or '').lower()});"
+            " --host 127.0.0.1 always works"
+        )
     if found.errno != errno.EADDRINUSE:
         raise InputError(
             f"--host {host} --port {port}: nobody can listen there ({(found.strerror or '').lower()});"

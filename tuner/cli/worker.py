@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tiertune.tuner.cli.failures import Unfit, guarded
-
-CONNECT_S = 10.0
+from tiertune.tuner.cli.failures import Unfit, guarded, say
 
 
 @guarded
@@ -39,17 +37,19 @@ def worker(
     import os
     import platform
 
+    from tiertune.tuner.spread.address import check_address
     from tiertune.tuner.spread.errand import PROFILES
 
+    check_address("SCHEDULER", scheduler)
     if profiles is not None:
         os.environ[PROFILES] = str(profiles.resolve())
     count = cores or len(os.sched_getaffinity(0))
+    say(f"looking for the scheduler at {scheduler}")
     try:
         asyncio.run(_serve(scheduler, name or platform.node(), count))
     except (OSError, TimeoutError, ValueError) as error:
         raise Unfit(
-            f"no scheduler answers at {scheduler} within {CONNECT_S:g} s ({error}); start one with"
-            " `dask scheduler --host 127.0.0.1`"
+            f"no scheduler answers at {scheduler} ({error}); start one with `dask scheduler --host 127.0.0.1`"
         ) from error
 
 
@@ -57,15 +57,15 @@ async def _serve(scheduler: str, name: str, cores: int) -> None:
     """Works until the scheduler closes or this process is told to end."""
     import tempfile
 
-    from distributed import Nanny, connect
+    from distributed import Nanny
     from distributed.comm.addressing import get_address_host
     from distributed.utils import get_ip
 
     from tiertune.tuner.cli.output import console
+    from tiertune.tuner.spread.address import greet
     from tiertune.tuner.spread.backend import SIMULATED
 
-    comm = await connect(scheduler, timeout=CONNECT_S)
-    await comm.close()
+    await greet(scheduler)
     with tempfile.TemporaryDirectory(prefix="tiertune-worker-") as scratch:
         # Listens only where the scheduler is reached: on loopback for one on this machine.
         nanny = Nanny(

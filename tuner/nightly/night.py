@@ -10,7 +10,7 @@ import math
 import platform
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -25,12 +25,22 @@ from tiertune.tuner.journal import Journal
 from tiertune.tuner.nightly.figures import FIGURES, tuner_figures
 from tiertune.tuner.nightly.history import Followed, History, Round, Work
 from tiertune.tuner.nightly.lock import NightLock
-from tiertune.tuner.nightly.panel import Place, base_cells, cell_name, entry_of, measure_into, panel_seeds
+from tiertune.tuner.nightly.panel import (
+    Ended,
+    Entry,
+    Place,
+    base_cells,
+    cell_name,
+    entry_of,
+    measure_into,
+    panel_seeds,
+)
 from tiertune.tuner.nightly.promotion import Bench, Unjudged, promoted, winner_of
 from tiertune.tuner.nightly.rounds import next_round, outdated, seeded
 from tiertune.tuner.nightly.suite import Suite, SuiteEntry
 from tiertune.tuner.plan import CampaignPlan, plan_of
-from tiertune.tuner.trial import fingerprint
+from tiertune.tuner.sweep.measurement import Progress
+from tiertune.tuner.trial import Measurement, Status, fingerprint
 
 PANEL, SEARCH = "panel", "search"
 
@@ -59,7 +69,10 @@ class Enough(Exception):
 
 
 class Night:
-    """One night of a suite. `results` is the folder that holds campaigns; `clock` gives local time."""
+    """One night of a suite. `results` is the folder that holds campaigns; `clock` gives local time.
+
+    `progress` hears how far the runs are that are of no search.
+    """
 
     def __init__(
         self,
@@ -72,6 +85,7 @@ class Night:
         listener: Listener,
         clock: Callable[[], datetime] = datetime.now,
         limited: bool = True,
+        progress: Callable[[Progress], None] = lambda told: None,
     ) -> None:
         self.suite = suite
         self.history = history
@@ -83,6 +97,7 @@ class Night:
         self._listener = listener
         self._clock = clock
         self._limited = limited
+        self._progress = progress
         self._closing = self._end_of(suite.window.span if suite.window else None)
         self._facts: dict[str, str] = {}
 
@@ -107,19 +122,39 @@ class Night:
             cells = base_cells(plan)
             text = f"{campaign.name}: panel of {len(cells)} cells on {self.suite.panel.seeds} seeds"
             self._listener(Note(text))
+            followed = []
             for cell in cells:
+                seeds = panel_seeds(self.suite.name, cell, self.suite.panel.seeds)
                 roles = [("default", cell.default)]
                 known = self.history.incumbent(cell_name(campaign.name, cell))
                 roles += [("tuned", known[0])] if known else []
-                for role, config in roles:
-                    one = entry_of(campaign.name, plan, cell, role, config, place)
-                    seeds = panel_seeds(self.suite.name, cell, self.suite.panel.seeds)
-                    why = measure_into(
-                        self.history, self.date, one, seeds, backend, plan.workers, self._go_on(entry)
-                    )
-                    self._lock.beat()
-                    if why:
-                        self._note(campaign, f"{PANEL}: {one.followed.label}", why, undone=True, due=True)
+                followed += [(entry_of(campaign.name, plan, cell, *one, place), seeds) for one in roles]
+            ended = self._counting(followed)
+            for one, seeds in followed:
+                why = measure_into(
+                    self.history, self.date, one, seeds, backend, plan.workers, self._go_on(entry), ended
+                )
+                self._lock.beat()
+                if why:
+                    self._note(campaign, f"{PANEL}: {one.followed.label}", why, undone=True, due=True)
+
+    def _counting(self, followed: Sequence[tuple[Entry, list[int]]]) -> Ended:
+        """Tells how far the night is with these configurations on these seeds."""
+        total = sum(len(seeds) for _, seeds in followed)
+        before = sum(
+            len(self.history.seeds_run(self.date, one.followed.key).intersection(seeds))
+            for one, seeds in followed
+        )
+        done, failed = before, 0
+        self._progress(Progress(total, before, done, failed))
+
+        def ended(measured: Measurement) -> None:
+            nonlocal done, failed
+            done += 1
+            failed += measured.status is not Status.OK
+            self._progress(Progress(total, before, done, failed))
+
+        return ended
 
     # --- searches
 
@@ -145,7 +180,7 @@ class Night:
         try:
             self._workshop.search(mine, plan, self._limits(entry, self._spent(plan) if entry.trials else 0))
         except Enough as enough:
-            done, trials = self._progress(plan)
+            done, trials = self._done(plan)
             text = f"round {current.number}, {done} of about {trials} trials so far: {enough}"
             self._note(campaign, SEARCH, text, undone=True, due=not enough.budget)
             return
@@ -153,13 +188,15 @@ class Night:
 
     def _conclude(self, entry: SuiteEntry, campaign: Campaign, current: Round, plan: CampaignPlan) -> None:
         """A round is over: winners may take over, and its figures enter the history."""
+        self._listener(Note(f"{campaign.name}: round {current.number} is searched; its winners are judged"))
         with self._backend(campaign, plan) as backend:
             place = Place(backend.name, platform.node())
             path = self._results / plan.name / "journal.sqlite"
             seeds, go_on = self.suite.panel.seeds, self._go_on(entry)
             bench = Bench(
-                self.history, self.date, self.suite.name, max(seeds, 5), backend, plan.workers, place, go_on
-            )
+                self.history, self.date, self.suite.name, max(seeds, 5), backend, plan.workers, place, go_on,
+                self._counting,
+            )  # fmt: skip
             with Journal(path, writer=False) as journal:
                 for cell in base_cells(plan):
                     won = winner_of(journal, plan, cell)
@@ -174,7 +211,10 @@ class Night:
                         return
                     if new is not None:
                         fixed = panel_seeds(self.suite.name, cell, seeds)
-                        why = measure_into(self.history, self.date, new, fixed, backend, plan.workers, go_on)
+                        ended = self._counting([(new, fixed)])
+                        why = measure_into(
+                            self.history, self.date, new, fixed, backend, plan.workers, go_on, ended
+                        )
                         if why:
                             what = f"{PANEL}: {new.followed.label}"
                             self._note(campaign, what, why, undone=True, due=True)
@@ -193,7 +233,7 @@ class Night:
         self.history.end_round(current, self.date, "complete")
         self._note(campaign, SEARCH, f"round {current.number} is complete: {plan.name}", undone=False)
 
-    def _progress(self, plan: CampaignPlan) -> tuple[int, int]:
+    def _done(self, plan: CampaignPlan) -> tuple[int, int]:
         """Trials that ended, and how many a round takes at most."""
         from tiertune.tuner.validation import judgement_trials
 

@@ -20,6 +20,9 @@ from tiertune.tuner.trial import Config, Measurement, Status, Trial, derive_seed
 SIMULATED = ("sim", "dask")
 """Backends whose figures are the same wherever they are computed."""
 
+Ended = Callable[[Measurement], None]
+"""Hears of runs, each when it has ended."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -124,6 +127,7 @@ def measure_into(
     backend: Backend,
     workers: int,
     go_on: Callable[[], bool],
+    ended: Ended,
 ) -> str | None:
     """Measure what a night lacks of a configuration; why it is not whole, None where it is.
 
@@ -134,6 +138,7 @@ def measure_into(
     unfit = None
     missing = [seed for seed in seeds if seed not in known]
     for seed, measured, cost in measure(entry, missing, backend, workers, go_on):
+        ended(measured)
         if measured.status is Status.HOST_UNFIT:
             unfit = measured.error
             continue

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tiertune.tuner.backend import Backend
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.nightly.history import History
-from tiertune.tuner.nightly.panel import Entry, Place, cell_name, entry_of, measure, panel_seeds
+from tiertune.tuner.nightly.panel import Ended, Entry, Place, cell_name, entry_of, measure, panel_seeds
 from tiertune.tuner.plan import CampaignPlan, PlannedCell
 from tiertune.tuner.statistics import effect
 from tiertune.tuner.trial import Config, Status
@@ -36,6 +36,8 @@ class Bench:
     workers: int
     place: Place
     go_on: Callable[[], bool]
+    counting: Callable[[Sequence[tuple[Entry, list[int]]]], Ended]
+    """What hears of runs, by the configurations and seeds that they are of."""
 
 
 def winner_of(journal: Journal, plan: CampaignPlan, cell: PlannedCell) -> tuple[Config, float | None] | None:
@@ -81,7 +83,8 @@ def promoted(
         news, rival, role, known = "takes over", "the winner before", "tuned", before[0]
     old = entry_of(campaign, plan, cell, role, known, bench.place)
     seeds = panel_seeds(bench.suite, cell, bench.seeds, f"promotion of {plan.name}")
-    before_costs, costs = (_costs(bench, contender, seeds) for contender in (old, entry))
+    ended = bench.counting([(old, seeds), (entry, seeds)])
+    before_costs, costs = (_costs(bench, contender, seeds, ended) for contender in (old, entry))
     if None in costs:
         return None
     pairs = [(a, b) for a, b in zip(before_costs, costs, strict=True) if a is not None and b is not None]
@@ -98,12 +101,13 @@ def promoted(
     return entry
 
 
-def _costs(bench: Bench, contender: Entry, seeds: list[int]) -> list[float | None]:
+def _costs(bench: Bench, contender: Entry, seeds: list[int], ended: Ended) -> list[float | None]:
     """Of each seed, None where the run failed. A run on a host that was not in order is none."""
     made = {}
     for seed, measured, cost in measure(contender, seeds, bench.backend, bench.workers, bench.go_on):
         if measured.status is Status.HOST_UNFIT:
             raise Unjudged(measured.error or measured.status.meaning)
+        ended(measured)
         made[seed] = cost
     if len(made) < len(seeds):
         raise Unjudged

@@ -12,16 +12,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tiertune.tuner.backend import Backend, BackendLost, Notify
+from tiertune.tuner.spread.address import CONNECT_S, LOCAL, greet
 from tiertune.tuner.spread.errand import PROFILES, do, engine_here, errand, measured
 from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial
-
-LOCAL = "local"
-"""Instead of an address: a cluster of processes on this machine, gone with the campaign."""
 
 SIMULATED = "simulated"
 """The resource that a worker has one of for every simulated trial that it can run at a time."""
 
-CONNECT_S = 10.0
 PATIENCE_S = 5.0
 
 
@@ -45,17 +42,22 @@ class DaskBackend(Backend):
         profiles: Path,
         notify: Notify,
     ) -> None:
+        import asyncio
+
         from distributed import Client
 
         self._inner, self._files, self._notify = inner, files, notify
         self._cluster = _local_cluster(workers, profiles) if address == LOCAL else None
         self._address = str(self._cluster.scheduler_address) if self._cluster else address
         try:
+            if self._cluster is None:
+                notify(f"looking for the scheduler at {address}")
+                asyncio.run(greet(address))
             self._client = Client(self._address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, ValueError) as error:
             self.close()
             raise BackendLost(
-                f"no scheduler answers at {address} within {CONNECT_S:g} s; start one with"
+                f"no scheduler answers at {address} ({error}); start one with"
                 f" `dask scheduler --host 127.0.0.1`, or use --scheduler {LOCAL}"
             ) from error
         self._waiting_was_said = False
