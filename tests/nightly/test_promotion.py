@@ -62,7 +62,9 @@ class _Meeting:
         plan = plan_of(load_campaign(str(write_small(self.folder))))
         (cell,) = plan.cells
         place = Place(host.name, "here")
-        bench = Bench(self.history, "2026-11-02", "small", 5, host, 1, place, lambda: True)
+        bench = Bench(
+            self.history, "2026-11-02", "small", 5, host, 1, place, lambda: True, lambda _: lambda _: None
+        )
         if not first:
             self.history.promote(cell_name("small", cell), "2026-11-01", OLD, "small-r1", {})
         return promoted(bench, "small", plan, cell, NEW, gain) is not None
