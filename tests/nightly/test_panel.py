@@ -52,5 +52,5 @@ def test_runs_that_ended_stay_when_a_longer_one_is_lost(tmp_path: Path) -> None:
         with History(history.path, writer=False) as reader:
             backend = _Lost(lambda: reader.seeds_run("2026-11-01", one.followed.key))
             with pytest.raises(BackendLost):
-                measure_into(history, "2026-11-01", one, SEEDS, backend, 2, lambda: True)
+                measure_into(history, "2026-11-01", one, SEEDS, backend, 2, lambda: True, lambda _: None)
         assert history.seeds_run("2026-11-01", one.followed.key) == set(SEEDS[1:])
