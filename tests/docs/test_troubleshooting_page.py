@@ -86,7 +86,7 @@ def told(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
     ]
     lock.release()
     patch.setattr(memory_need, "free_bytes", lambda: 2**20)
-    patch.setattr(failures.tempfile, "gettempdir", lambda: str(folder))
+    patch.setattr("tempfile.gettempdir", lambda: str(folder))
     said.append(refused(memory_need.check_campaign_memory))
     said.append(failures.sentence(MemoryError()))
     said.append(failures._bug(ValueError("odd")))
