@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tiertune.tuner import journal_schema
+from tiertune.tuner.disk_trouble import disk_trouble
 from tiertune.tuner.journal_claim import Claim, JournalError, differences, refusal
 from tiertune.tuner.journal_lock import ProcessLock
 from tiertune.tuner.trial import Measurement, Purpose, Scenario, Status, Trial, canonical, fingerprint
@@ -71,6 +72,8 @@ class Journal:
             self._open(writer)
         except sqlite3.DatabaseError as error:
             self._unlock()
+            if disk_trouble(error) is not None:
+                raise
             raise JournalError(
                 f"{self.path}: not a usable journal ({error}); move it away to start afresh"
             ) from error
@@ -370,7 +373,8 @@ class Journal:
                 yield
                 self._db.execute("commit")
             except BaseException:
-                self._db.execute("rollback")
+                if self._db.in_transaction:  # SQLite has rolled back by itself where the disk is full
+                    self._db.execute("rollback")
                 raise
 
     def _all(self, query: str, arguments: tuple[Any, ...] = ()) -> list[sqlite3.Row]:

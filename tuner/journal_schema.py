@@ -95,5 +95,6 @@ def migrate(connection: sqlite3.Connection) -> None:
         connection.execute("update schema_version set version = ?", (len(STEPS),))
         connection.execute("commit")
     except BaseException:
-        connection.execute("rollback")
+        if connection.in_transaction:
+            connection.execute("rollback")
         raise

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tiertune.files import InputError
+from tiertune.tuner.disk_trouble import disk_trouble
 from tiertune.tuner.nightly.alarms import Alarm, Member, Watch
 from tiertune.tuner.nightly.detection import Reading
 from tiertune.tuner.nightly.history_schema import STEPS, VERSION
@@ -102,6 +103,8 @@ class History:
                 self._db.execute("pragma query_only = on")
             version = int(self._db.execute("pragma user_version").fetchone()[0])
         except sqlite3.DatabaseError as error:
+            if disk_trouble(error) is not None:
+                raise
             raise InputError(
                 f"{path}: not a usable history ({error}); move it away to start afresh"
             ) from error
@@ -386,7 +389,8 @@ class History:
             yield
             self._db.execute("commit")
         except BaseException:
-            self._db.execute("rollback")
+            if self._db.in_transaction:  # SQLite has rolled back by itself where the disk is full
+                self._db.execute("rollback")
             raise
 
     def _all(self, query: str, arguments: tuple[Any, ...] = ()) -> list[sqlite3.Row]:

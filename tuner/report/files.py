@@ -71,5 +71,9 @@ def write_whole(path: Path, text: str) -> None:
     try:
         part.write_text(text, encoding="utf-8")
         part.replace(path)
+    except OSError as error:
+        if error.filename is None:  # the disk is full, and only opening a file says its name
+            error.filename = str(path)
+        raise
     finally:
         part.unlink(missing_ok=True)
