@@ -11,7 +11,12 @@ SQLITE_REFUSALS = {
     sqlite3.SQLITE_IOERR: "the disk fails or is full",
     sqlite3.SQLITE_READONLY: "they are only to be read",
 }
-"""By the primary code of an error, the last byte of what SQLite says in all."""
+"""By the primary code of an error."""
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """What kind of error it is, without the details; 0 where Python found it, not SQLite."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def disk_trouble(error: BaseException) -> str | None:
@@ -21,6 +26,6 @@ def disk_trouble(error: BaseException) -> str | None:
         said = (error.strerror or str(error)).lower()
         return f"{error.filename}: {said}" if error.filename is not None else f"the disk is full ({said})"
     if isinstance(error, sqlite3.Error):
-        said = SQLITE_REFUSALS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+        said = SQLITE_REFUSALS.get(primary_code(error))
         return f"results cannot be stored or read: {said} ({error})" if said else None
     return None

@@ -22,6 +22,7 @@ from tiertune.tuner import journal_schema
 from tiertune.tuner.disk_trouble import disk_trouble
 from tiertune.tuner.journal_claim import Claim, JournalError, differences, refusal
 from tiertune.tuner.journal_lock import ProcessLock
+from tiertune.tuner.sqlite_file import opened
 from tiertune.tuner.trial import Measurement, Purpose, Scenario, Status, Trial, canonical, fingerprint
 
 
@@ -50,10 +51,10 @@ class Journal:
     """One campaign's journal. Safe to use from several threads; one writing process at a time, held by a file
     lock.
 
-    `writer=False` opens an existing journal for reading, also while a campaign is writing it, and one of any
-    older version.
+    `writer=False` opens an existing journal for reading, also while a campaign is writing it, one of any
+    older version, and one that lies where nothing can be written.
     Raises JournalError where the file is missing, newer than this program, no journal, or locked by another
-    process.
+    process, and OSError where it may not be opened.
     """
 
     def __init__(self, path: Path, *, writer: bool = True) -> None:
@@ -64,11 +65,7 @@ class Journal:
         if not writer and not self.path.is_file():
             raise JournalError(f"{self.path}: no such journal; `tiertune tune CAMPAIGN` makes one")
         try:
-            # A reader makes no file where one has just gone.
-            place = f"{self.path.resolve().as_uri()}?mode={'rwc' if writer else 'rw'}"
-            self._db = sqlite3.connect(
-                place, isolation_level=None, check_same_thread=False, timeout=30.0, uri=True
-            )
+            self._db = opened(self.path, writer)
             self._open(writer)
         except sqlite3.DatabaseError as error:
             self._unlock()
@@ -79,6 +76,9 @@ class Journal:
             ) from error
         except JournalError:
             self._db.close()
+            self._unlock()
+            raise
+        except OSError:
             self._unlock()
             raise
         if writer:

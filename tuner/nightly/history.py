@@ -20,6 +20,7 @@ from tiertune.tuner.disk_trouble import disk_trouble
 from tiertune.tuner.nightly.alarms import Alarm, Member, Watch
 from tiertune.tuner.nightly.detection import Reading
 from tiertune.tuner.nightly.history_schema import STEPS, VERSION
+from tiertune.tuner.sqlite_file import opened
 from tiertune.tuner.trial import Config, Measurement, canonical
 
 
@@ -89,11 +90,7 @@ class History:
         elif not path.is_file():
             raise InputError(f"{path}: no such history; `tiertune nightly run SUITE` makes one")
         try:
-            # A reader makes no file where one has just gone.
-            place = f"{path.resolve().as_uri()}?mode={'rwc' if writer else 'rw'}"
-            self._db = sqlite3.connect(
-                place, isolation_level=None, check_same_thread=False, timeout=30.0, uri=True
-            )
+            self._db = opened(path, writer)
             self._db.row_factory = sqlite3.Row
             if writer:
                 self._db.execute("pragma journal_mode = wal")

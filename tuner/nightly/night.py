@@ -275,7 +275,7 @@ class Night:
         """One campaign that cannot run does not cost the others their night."""
         try:
             yield
-        except (InputError, HostUnfit, BackendLost) as error:
+        except (InputError, HostUnfit, BackendLost, PermissionError) as error:
             self._note(campaign, what, str(error), undone=True, due=True)
         except Exception as error:
             if (trouble := disk_trouble(error)) is not None:

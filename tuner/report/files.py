@@ -72,8 +72,7 @@ def write_whole(path: Path, text: str) -> None:
         part.write_text(text, encoding="utf-8")
         part.replace(path)
     except OSError as error:
-        if error.filename is None:  # the disk is full, and only opening a file says its name
-            error.filename = str(path)
+        error.filename = str(path)  # which the error of a full disk lacks
         raise
     finally:
         part.unlink(missing_ok=True)
