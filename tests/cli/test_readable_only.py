@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -84,7 +85,7 @@ def test_trials_that_are_in_the_log_alone_are_not_left_out(tuned: Path, tmp_path
     assert refused.returncode == 2
     assert refused.stderr == (
         "tiertune: killed/small/journal.sqlite: journal.sqlite-wal beside it is read only where files can be"
-        f" made; copy the folder to one of yours{ELSEWHERE}"
+        f" made; copy both to a folder of yours{ELSEWHERE}"
     )
 
 
@@ -94,3 +95,25 @@ def test_a_file_that_is_no_journal_is_still_to_be_moved_away(tuned: Path) -> Non
         load_results(tuned)
     plan = plan_of(load_campaign(str(tuned.parent.parent / "small.yaml")))
     assert not is_complete(tuned, plan.document)
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_what_an_empty_or_foreign_file_is_called(foreign: bool, tuned: Path) -> None:
+    path = tuned / "journal.sqlite"
+    path.unlink()
+    with sqlite3.connect(path) as database:
+        database.execute("create table campaign (name text)" if foreign else "pragma user_version")
+    path.touch()
+    said = "not a journal of tiertune; move it away" if foreign else "the journal is empty"
+    source, results = tuned.parent.parent / "small.yaml", ("--results", tuned.parent)
+    refused = tiertune("report", "small", *results)
+    assert refused.exit_code == 2, refused.stderr
+    assert refused.stderr.startswith(f"tiertune: {path}: {said}")
+    for command in ("tune", "explain"):
+        planned = tiertune(command, source, "--dry-run", *results)
+        assert planned.exit_code == 0, planned.stderr
+    shutil.copy(source, tuned / "campaign.yaml")
+    shutil.copy(source.with_name("small-workload.yaml"), tuned)
+    resumed = tiertune("resume", "small", *results)
+    assert resumed.exit_code == (2 if foreign else 0), resumed.stderr
+    assert not foreign or said in resumed.stderr
