@@ -26,6 +26,6 @@ def disk_trouble(error: BaseException) -> str | None:
         said = (error.strerror or str(error)).lower()
         return f"{error.filename}: {said}" if error.filename is not None else f"the disk is full ({said})"
     if isinstance(error, sqlite3.Error):
-        said = SQLITE_REFUSALS.get(primary_code(error))
-        return f"results cannot be stored or read: {said} ({error})" if said else None
+        what = SQLITE_REFUSALS.get(primary_code(error))
+        return f"results cannot be stored or read: {what} ({error})" if what else None
     return None
