@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from tiertune import engine
+from tiertune.nearest import alike, nearest
 
 Value: TypeAlias = bool | int | float | str
 Config: TypeAlias = dict[str, Value]
@@ -15,6 +16,22 @@ Config: TypeAlias = dict[str, Value]
 
 class AdapterError(Exception):
     """A native setting that cannot be read, or a system that did not take its config. One sentence."""
+
+
+MISSPELT = 0.9
+"""How much a name looks like another (`alike`) that it is one misspelt: neighbours that are there as well,
+such as scan_period_min_ms and scan_period_max_ms, do less."""
+
+
+def refuse_misspelt(name: str, known: Iterable[str]) -> None:
+    """Raises `AdapterError` where `name` is none of `known`, which are read, but would be one without a slip.
+
+    Other settings of the same file are left alone, and so would this be: the default would run in its place.
+    """
+    names = list(known)
+    near = nearest(name, names)
+    if name not in names and alike(name, near) >= MISSPELT:
+        raise AdapterError(f"'{name}' is no setting; did you mean '{near}'?")
 
 
 @dataclass(frozen=True)

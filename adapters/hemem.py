@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tiertune.adapters.base import Adapter, AdapterError, Config, NativeKnob, Value
+from tiertune.adapters.base import Adapter, AdapterError, Config, NativeKnob, Value, refuse_misspelt
 from tiertune.nearest import nearest
 
 GIB = 1 << 30
@@ -43,6 +43,7 @@ PERIOD, RATE, RATE_MODE = "migration_period_ms", "max_migration_rate_gib", "rate
 
 DEFINE = re.compile(r"^#define\s+(\w+)\s+\(?(\d+)(?:UL)?\)?\s*(?://.*)?$")
 SWITCH = re.compile(r"^#(define|undef)\s+(\w+)\s*(?://.*)?$")
+MACRO = re.compile(r"^#(?:define|undef)\s+(\w+)")
 REMARK = re.compile(r"^// tiertune: (\w+) = (.+)$")
 
 
@@ -130,6 +131,8 @@ class HememAdapter(Adapter):
                     raise AdapterError(f"'{remark[2]}' is no value for '{remark[1]}'") from error
             elif line.startswith("#define") and line.split()[1:2] and line.split()[1] in KNOB_OF:
                 raise AdapterError(f"'{line.strip()}' does not give {line.split()[1]} a plain whole number")
+            elif macro := MACRO.match(line.strip()):
+                refuse_misspelt(macro[1], [*KNOB_OF, *KNOB_OF_FLAG])
         return self.from_native(native)
 
     def _knob_without_number(self, name: str) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tiertune.adapters.base import Adapter, AdapterError, Config, NativeKnob, Value
+from tiertune.adapters.base import Adapter, AdapterError, Config, NativeKnob, Value, refuse_misspelt
 from tiertune.nearest import nearest
 
 BALANCING = "/sys/kernel/debug/sched/numa_balancing/"
@@ -191,7 +191,11 @@ class KernelAdapter(Adapter):
                     native[remark[1]] = json.loads(remark[2])
                 except json.JSONDecodeError as error:
                     raise AdapterError(f"'{remark[2]}' is no value for '{remark[1]}'") from error
-            elif line and not (line.startswith("#") or sysctl or echo):
+            elif define:
+                refuse_misspelt(define[1], macros)
+            elif sysctl or echo:
+                _refuse_misspelt_place(sysctl[1] if sysctl else line.split()[-1], names)
+            elif line and not line.startswith("#"):
                 raise AdapterError(f"'{line}' is neither `sysctl -w NAME=VALUE` nor `echo VALUE > FILE`")
         return self.from_native(native)
 
@@ -200,6 +204,17 @@ class KernelAdapter(Adapter):
         declared = next(knob for knob in self.info.knobs if knob.name == PERIOD_RATIO)
         low, high = int(declared.min or 1), int(declared.max or 1)
         return min(max(round(longest / max(shortest, 1)), low), high)
+
+
+def _refuse_misspelt_place(place: str, known: Iterable[str]) -> None:
+    """As `refuse_misspelt` by the last word of a sysctl or file: with all of it, neighbours look alike."""
+    folder, last = _split(place)
+    refuse_misspelt(last, [own for above, own in map(_split, known) if above == folder])
+
+
+def _split(place: str) -> tuple[str, str]:
+    above, _, last = place.rpartition("/" if place.startswith("/") else ".")
+    return above, last
 
 
 def _whole(name: str, value: Value) -> int:

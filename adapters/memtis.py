@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tiertune.adapters.base import Adapter, AdapterError, Config, NativeKnob, Value
+from tiertune.adapters.base import Adapter, AdapterError, Config, NativeKnob, Value, refuse_misspelt
 from tiertune.nearest import nearest
 
 SYSFS = "/sys/kernel/mm/htmm"
@@ -160,6 +160,8 @@ class MemtisAdapter(Adapter):
             echo, remark = ECHO.match(line.strip()), REMARK.match(line.strip())
             if echo and echo[3] in FILES and echo[2] == FILES[echo[3]].folder:
                 native[echo[3]] = _read(echo[3], echo[1])
+            elif echo:
+                refuse_misspelt(echo[3], [name for name, file in FILES.items() if file.folder == echo[2]])
             elif remark:
                 try:
                     native[remark[1]] = json.loads(remark[2])

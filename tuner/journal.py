@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from tiertune.tuner import journal_schema
+from tiertune.tuner.disk_trouble import disk_trouble, primary_code
 from tiertune.tuner.journal_claim import Claim, JournalError, differences, refusal
 from tiertune.tuner.journal_lock import ProcessLock
+from tiertune.tuner.sqlite_file import opened
 from tiertune.tuner.trial import Measurement, Purpose, Scenario, Status, Trial, canonical, fingerprint
 
 
@@ -49,10 +51,10 @@ class Journal:
     """One campaign's journal. Safe to use from several threads; one writing process at a time, held by a file
     lock.
 
-    `writer=False` opens an existing journal for reading, also while a campaign is writing it, and one of any
-    older version.
+    `writer=False` opens an existing journal for reading, also while a campaign is writing it, one of any
+    older version, and one that lies where nothing can be written.
     Raises JournalError where the file is missing, newer than this program, no journal, or locked by another
-    process.
+    process, and OSError where it may not be opened.
     """
 
     def __init__(self, path: Path, *, writer: bool = True) -> None:
@@ -63,19 +65,20 @@ class Journal:
         if not writer and not self.path.is_file():
             raise JournalError(f"{self.path}: no such journal; `tiertune tune CAMPAIGN` makes one")
         try:
-            # A reader makes no file where one has just gone.
-            place = f"{self.path.resolve().as_uri()}?mode={'rwc' if writer else 'rw'}"
-            self._db = sqlite3.connect(
-                place, isolation_level=None, check_same_thread=False, timeout=30.0, uri=True
-            )
+            self._db = opened(self.path, writer)
             self._open(writer)
         except sqlite3.DatabaseError as error:
             self._unlock()
+            if disk_trouble(error) is not None:
+                raise
             raise JournalError(
                 f"{self.path}: not a usable journal ({error}); move it away to start afresh"
             ) from error
         except JournalError:
             self._db.close()
+            self._unlock()
+            raise
+        except OSError:
             self._unlock()
             raise
         if writer:
@@ -88,13 +91,17 @@ class Journal:
                 f"{self.path}: journal version {version}, but this tiertune knows up to"
                 f" {journal_schema.VERSION}; update tiertune"
             )
+        if version == 0 and self._db.execute("select 1 from sqlite_master").fetchone():
+            raise JournalError(f"{self.path}: not a journal of tiertune; move it away to start afresh")
         if writer:
             self._db.execute("pragma journal_mode = wal")
             self._db.execute("pragma synchronous = full")  # a finished trial survives a power cut, too
             self._db.execute("pragma foreign_keys = on")
             journal_schema.migrate(self._db)
             return
-        if 0 < version < journal_schema.VERSION:
+        if version == 0:
+            raise self._empty()
+        if version < journal_schema.VERSION:
             # Readers bring a copy up to date: the file is not theirs.
             copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
             self._db.backup(copy)
@@ -148,7 +155,7 @@ class Journal:
         """The campaign of this journal. Raises JournalError where none was claimed yet."""
         row = self._one("select * from campaign")
         if row is None:
-            raise JournalError(f"{self.path}: the journal is empty; `tiertune tune CAMPAIGN` fills it")
+            raise self._empty()
         # A campaign of hundreds of cells has a megabyte of document, which is asked for with each verdict.
         text, document = self._parsed
         if text != row["document"]:
@@ -343,6 +350,9 @@ class Journal:
 
     # --- inside
 
+    def _empty(self) -> JournalError:
+        return JournalError(f"{self.path}: the journal is empty; `tiertune tune CAMPAIGN` fills it")
+
     def _unlock(self) -> None:
         if self._lock is not None:
             self._lock.release()
@@ -370,7 +380,8 @@ class Journal:
                 yield
                 self._db.execute("commit")
             except BaseException:
-                self._db.execute("rollback")
+                if self._db.in_transaction:  # SQLite has rolled back by itself where the disk is full
+                    self._db.execute("rollback")
                 raise
 
     def _all(self, query: str, arguments: tuple[Any, ...] = ()) -> list[sqlite3.Row]:
@@ -378,9 +389,10 @@ class Journal:
             self._db.row_factory = sqlite3.Row
             try:
                 return self._db.execute(query, arguments).fetchall()
-            except sqlite3.OperationalError:
-                raise  # a full disk or a lock, not the file's contents
             except sqlite3.DatabaseError as error:
+                contents = primary_code(error) == sqlite3.SQLITE_ERROR  # such as a table that is not there
+                if isinstance(error, sqlite3.OperationalError) and not contents:
+                    raise  # a full disk or a lock
                 raise JournalError(
                     f"{self.path}: the journal is damaged ({error}); move it away to start afresh"
                 ) from error

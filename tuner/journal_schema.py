@@ -75,7 +75,8 @@ VERSION = len(STEPS)
 def version_of(connection: sqlite3.Connection) -> int:
     """The schema version of an open database, 0 for an empty one."""
     found = connection.execute("select 1 from sqlite_master where name = 'schema_version'").fetchone()
-    return int(connection.execute("select version from schema_version").fetchone()[0]) if found else 0
+    row = connection.execute("select version from schema_version").fetchone() if found else None
+    return int(row[0]) if row else 0
 
 
 def migrate(connection: sqlite3.Connection) -> None:
@@ -95,5 +96,6 @@ def migrate(connection: sqlite3.Connection) -> None:
         connection.execute("update schema_version set version = ?", (len(STEPS),))
         connection.execute("commit")
     except BaseException:
-        connection.execute("rollback")
+        if connection.in_transaction:
+            connection.execute("rollback")
         raise

@@ -311,6 +311,14 @@ def test_colour_is_for_terminals_only() -> None:
     assert "\x1b[" not in shell("show", "hemem").stdout
 
 
+@pytest.mark.parametrize("columns", ["", "wide", "0", "-1"])
+def test_columns_that_say_nothing_are_80(columns: str) -> None:
+    listed = tiertune("list", "systems", env={"COLUMNS": columns})
+    assert listed.exit_code == 0, listed.stderr
+    assert listed.stdout == tiertune("list", "systems", env={"COLUMNS": "80"}).stdout
+    assert listed.stdout != tiertune("list", "systems", env={"COLUMNS": "60"}).stdout
+
+
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     cut = subprocess.run(
         f"{COMMAND} show hemem --all --json | head -c 20", shell=True, capture_output=True, text=True

@@ -46,7 +46,7 @@ def test_a_fit_host_has_nothing_said_about_it() -> None:
 @pytest.mark.parametrize(
     ("state", "nodes", "page_bytes", "busy", "problem", "remedy"),
     [
-        (FIT, Nodes(0, 0), 2 << 20, 0.0, "node 0 cannot be both tiers", "--nodes 0,1"),
+        (FIT, Nodes(0, 0), 2 << 20, 0.0, "node 0 cannot be both tiers", "two memory nodes, such as 0,1"),
         (FIT, Nodes(0, 3), 2 << 20, 0.0, "memory node 3 has no memory", "nodes with memory are 0, 1"),
         (
             changed(free1=60 * GIB / KB),

@@ -120,3 +120,32 @@ def test_a_journal_damaged_inside_is_refused_in_words(tmp_path: Path) -> None:
         file.write(b"\xff" * (size - page_bytes))
     with pytest.raises(JournalError, match=rf"{path}.*move it away"), Journal(path, writer=False) as journal:
         journal.rows()
+
+
+def test_an_empty_file_is_an_empty_journal(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    path.touch()
+    with pytest.raises(JournalError, match=rf"{path}: the journal is empty; .*fills it"):
+        Journal(path, writer=False)
+    with Journal(path) as journal, pytest.raises(JournalError, match="the journal is empty"):
+        journal.claimed()
+
+
+@pytest.mark.parametrize("table", ["campaign (name text)", "schema_version (version integer)"])
+def test_a_database_of_others_is_no_journal_and_is_left_alone(tmp_path: Path, table: str) -> None:
+    path = tmp_path / "journal.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute(f"create table {table}")
+    before = path.read_bytes()
+    for writer in (False, True):
+        with pytest.raises(JournalError, match=rf"{path}: not a journal of tiertune; move it away"):
+            Journal(path, writer=writer)
+    assert path.read_bytes() == before
+
+
+def test_a_journal_without_a_table_is_damaged(tmp_path: Path) -> None:
+    path = write_journal(tmp_path)
+    with sqlite3.connect(path) as database:
+        database.execute("drop table stopped")
+    with Journal(path, writer=False) as journal, pytest.raises(JournalError, match="the journal is damaged"):
+        journal.stopped("a cell", 0)

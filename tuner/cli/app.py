@@ -128,4 +128,9 @@ def main() -> None:
     if not sys.warnoptions and os.environ.get("TIERTUNE_DEBUG") != "1":
         # Warnings of libraries are for those who develop with them; they would tear the progress display.
         warnings.simplefilter("ignore")
-    app(prog_name="tiertune")
+    try:
+        app(prog_name="tiertune")
+    except OSError as error:  # of a help text; commands tell their own
+        from tiertune.tuner.cli.failures import told
+
+        sys.exit(told(error, {}))

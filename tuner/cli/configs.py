@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
-from tiertune.adapters.base import Adapter, Config, Value
+from tiertune.adapters.base import Adapter, AdapterError, Config, Value
 from tiertune.files import InputError
 
 YAML_ENDINGS = (".yaml", ".yml", ".json")
@@ -20,7 +21,7 @@ def read_config(adapter: Adapter, path: Path | None, settings: Iterable[str]) ->
     config: Config = {}
     if path is not None:
         text = _text(path)
-        config = _mapping(path, text) if path.suffix in YAML_ENDINGS else adapter.from_block(text)
+        config = _mapping(path, text) if path.suffix in YAML_ENDINGS else _block(adapter, path, text)
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name.strip() or not value.strip():
@@ -36,6 +37,28 @@ def _text(path: Path) -> str:
         raise InputError(f"{path}: there is no such config file") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not text in UTF-8 (byte {error.start} does not fit)") from None
+
+
+def _block(adapter: Adapter, path: Path, text: str) -> Config:
+    """What a native block sets. What is not of the system is left alone in it, but not all of it."""
+    config = adapter.from_block(text)
+    if not config and adapter.info.knobs and text.strip():
+        other = _system_of(text)
+        hint = f"is it of {other}?" if other else f"`tiertune show {adapter.system} --native` prints all"
+        raise InputError(f"{path}: holds no setting of {adapter.system}; {hint}")
+    return config
+
+
+def _system_of(text: str) -> str | None:
+    """The system that reads most in a native block, None where none reads anything."""
+    from tiertune.adapters.registry import ADAPTERS, adapter_for
+
+    read: dict[str, int] = {}
+    for system in ADAPTERS:
+        with suppress(AdapterError, ValueError):  # such as of a quote that does not end
+            read[system] = len(adapter_for(system).from_block(text))
+    best = max(read, key=lambda system: read[system], default="")
+    return best if read.get(best) else None
 
 
 def _mapping(path: Path, text: str) -> Config:

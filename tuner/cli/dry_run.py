@@ -65,7 +65,7 @@ def estimate(results: Path, plan: CampaignPlan, trials: int) -> float | None:
         try:
             with Journal(path, writer=False) as journal:
                 rows = [row for key in sorted(keys) for row in journal.rows(key)]
-        except JournalError:
+        except (JournalError, OSError):
             continue
         runs += [row.wall_s for row in rows if row.wall_s is not None]
         asks += [row.ask_cpu_s for row in rows if row.trial.purpose == "search"]

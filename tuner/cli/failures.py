@@ -45,23 +45,20 @@ def guarded(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
         try:
             _check_figures(kwargs)
             command(*args, **kwargs)
+            sys.stdout.flush()  # here, where it is told, and not at exit
         except (typer.Exit, typer.BadParameter):
             raise
         except KeyboardInterrupt as stop:
             say(str(stop) or "stopped; nothing is left running")
             raise typer.Exit(STOPPED) from None
         except BrokenPipeError:
-            # The reader (`head`, a closed pager) has seen enough; keep Python from complaining at exit, too.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # The reader (`head`, a closed pager) has seen enough.
+            _drop_output()
             raise typer.Exit(0) from None
         except BaseException as error:
             if not isinstance(error, Exception) and not _is_panic(error):
                 raise
-            if os.environ.get("TIERTUNE_DEBUG") == "1":
-                traceback.print_exc()
-            code = exit_code(error)
-            say(sentence(error) + _elsewhere(error, kwargs) if code != BUG else _bug(error))
-            raise typer.Exit(code) from None
+            raise typer.Exit(told(error, kwargs)) from None
 
     return run
 
@@ -73,6 +70,24 @@ def _check_figures(options: Mapping[str, object]) -> None:
         from tiertune.tuner.cli.writable import check_folder
 
         check_folder("--figures", figures)
+
+
+def told(error: BaseException, options: Mapping[str, object]) -> int:
+    """Says what is wrong, and returns the exit code; `options` are those of the command."""
+    if os.environ.get("TIERTUNE_DEBUG") == "1":
+        traceback.print_exc()
+    code = exit_code(error)
+    say(sentence(error) + _elsewhere(error, options) if code != BUG else _bug(error))
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+    return code
+
+
+def _drop_output() -> None:
+    """Keeps Python from complaining at exit of what nobody takes."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def was_interrupted(error: BaseException) -> bool:
@@ -90,6 +105,7 @@ def exit_code(error: BaseException) -> int:
     from tiertune.adapters.base import AdapterError
     from tiertune.files import InputError
     from tiertune.tuner.backend import BackendLost, ConfigRejected, HostUnfit
+    from tiertune.tuner.disk_trouble import disk_trouble
 
     if isinstance(error, MemoryError):
         return UNFIT_HOST
@@ -97,17 +113,23 @@ def exit_code(error: BaseException) -> int:
         return UNFIT_HOST
     if isinstance(error, (InputError, ConfigRejected, AdapterError)) or _engine_error(error):
         return BAD_INPUT
+    if disk_trouble(error) is not None:
+        return UNFIT_HOST
     if isinstance(error, OSError) and error.filename is not None:
-        return UNFIT_HOST if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else BAD_INPUT
+        return BAD_INPUT
     return BUG
 
 
 def sentence(error: BaseException) -> str:
     """What is wrong, in words."""
+    from tiertune.tuner.disk_trouble import disk_trouble
+
     if isinstance(error, MemoryError) and not isinstance(error, TooLittleMemory):
         from tiertune.tuner.memory_need import SMALLER
 
         return f"memory ran out; {SMALLER}; `tiertune doctor` says how much is free"
+    if (trouble := disk_trouble(error)) is not None:
+        return trouble
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or str(error)).lower()}"
     return str(error)
@@ -115,11 +137,16 @@ def sentence(error: BaseException) -> str:
 
 def _elsewhere(error: BaseException, options: Mapping[str, object]) -> str:
     """Where else results could go, when it is their folder that nothing can be written to."""
+    from tiertune.tuner.disk_trouble import REFUSALS, disk_trouble
+
     results = options.get("results")
-    if not isinstance(error, OSError) or error.filename is None or not isinstance(results, Path):
+    if not isinstance(results, Path):
         return ""
-    refused = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
-    if not refused or not Path(str(error.filename)).resolve().is_relative_to(results.resolve()):
+    if isinstance(error, OSError):
+        refused = error.errno in (errno.EACCES, errno.EPERM, *REFUSALS) and error.filename is not None
+        if not refused or not Path(str(error.filename)).resolve().is_relative_to(results.resolve()):
+            return ""
+    elif disk_trouble(error) is None:  # of SQLite, whose files of ours are all there
         return ""
     return "; --results or TIERTUNE_RESULTS names another folder"
 
@@ -154,6 +181,9 @@ def _bug(error: BaseException) -> str:
     name = f"tiertune-bug-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     path = Path(tempfile.gettempdir(), name)
     trace = "".join(traceback.format_exception(error))
-    path.write_text(f"command: {' '.join(sys.argv)}\n\n{trace}", encoding="utf-8")
     what = f"{type(error).__name__}: {error}"
+    try:
+        path.write_text(f"command: {' '.join(sys.argv)}\n\n{trace}", encoding="utf-8")
+    except OSError as full:
+        return f"a bug of ours, sorry: {what} (TIERTUNE_DEBUG=1 shows the traceback; {path}: {full.strerror})"
     return f"a bug of ours, sorry: {what} (traceback in {path}; TIERTUNE_DEBUG=1 shows it)"

@@ -231,7 +231,7 @@ def install(
     )
     from tiertune.tuner.report.files import write_whole
 
-    # What is there then is looked at every night; what excludes each other is told now.
+    # What is there then is looked at every night; what is written wrongly is told now.
     places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [], container)
     loaded = load_suite(suite)
     begin = at or (loaded.window.begin if loaded.window else "22:00")

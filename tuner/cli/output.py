@@ -24,7 +24,7 @@ def console(stderr: bool = False) -> Console:
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else int(os.environ.get("COLUMNS", WIDTH))
+    width = None if stream.isatty() else _asked_width()
     return Console(stderr=stderr, width=width, highlight=False)
 
 
@@ -76,6 +76,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numeric: 
 def terminal_width() -> int:
     """Columns to fill."""
     return shutil.get_terminal_size((WIDTH, 24)).columns
+
+
+def _asked_width() -> int:
+    """What COLUMNS asks for; a shell may export it empty."""
+    asked = os.environ.get("COLUMNS", "")
+    return int(asked) if asked.isdecimal() and int(asked) else WIDTH
 
 
 def _plain(cell: str) -> str:

@@ -49,8 +49,9 @@ def places_of(
     by_kernel: Sequence[str],
     container: str | None = None,
 ) -> Places:
-    """What options say. Raises InputError where they exclude each other."""
+    """What options say. Raises InputError where they exclude each other, name no nodes, or no inventory."""
     from tiertune.files import InputError
+    from tiertune.tuner.fleet.inventory import check_inventory
 
     check_scheduler(scheduler)
     if by_kernel:
@@ -62,6 +63,14 @@ def places_of(
     if container is not None and (hosts is not None or here is not None):
         other = "--hosts" if hosts is not None else "--here"
         raise InputError(f"--container and {other} exclude each other; a container is of this machine")
+    if mixed and hosts is None:
+        raise InputError("--mixed-hosts goes with --hosts, which names the hosts that may be unlike")
+    if hosts is not None:
+        check_inventory(hosts)
+    if here is not None:
+        _named_here(here)
+    if container is not None:
+        _named_of_container(container)
     return Places(scheduler, hosts, mixed, here, tuple(by_kernel), container)
 
 
@@ -218,18 +227,25 @@ AUTO = "auto"
 
 def nodes_here(text: str) -> Nodes:
     """The nodes of `--here`: FAST,SLOW, or auto. Raises InputError, and HostUnfit where there is one tier."""
-    from tiertune.files import InputError
     from tiertune.tuner.backend import HostUnfit
-    from tiertune.tuner.live.fitness import Nodes, two_nodes
+    from tiertune.tuner.live.fitness import two_nodes
+
+    found = _named_here(text) or two_nodes()
+    if found is None:
+        raise HostUnfit(
+            "--here: this host has one memory node, and tiering takes two; `tiertune doctor --host` says"
+            " more, --hosts runs trials on others, and without either option they are simulated"
+        )
+    return found
+
+
+def _named_here(text: str) -> Nodes | None:
+    """The nodes that `--here` names, None for auto."""
+    from tiertune.files import InputError
+    from tiertune.tuner.live.fitness import Nodes
 
     if text == AUTO:
-        found = two_nodes()
-        if found is None:
-            raise HostUnfit(
-                "--here: this host has one memory node, and tiering takes two; `tiertune doctor --host` says"
-                " more, --hosts runs trials on others, and without either option they are simulated"
-            )
-        return found
+        return None
     fast, comma, slow = text.partition(",")
     if not (comma and fast.isdecimal() and slow.isdecimal()):
         raise InputError(f"--here: {text!r} is neither {AUTO} nor two memory nodes such as 0,1")
@@ -241,23 +257,29 @@ def nodes_of_container(text: str, systems: Sequence[str]) -> Nodes:
 
     Raises InputError, and HostUnfit where one of `systems` moves pages and there is one node.
     """
-    from tiertune.files import InputError
     from tiertune.tuner.backend import HostUnfit
     from tiertune.tuner.container.backend import ONE_NODE
     from tiertune.tuner.live.fitness import Nodes, two_nodes
     from tiertune.tuner.live.launch import BARE
 
-    fast, comma, slow = text.partition(",")
-    if text == AUTO:
-        nodes = two_nodes() or Nodes(0, 0)
-    elif fast.isdecimal() and (slow.isdecimal() if comma else True):
-        nodes = Nodes(int(fast), int(slow or fast))
-    else:
-        raise InputError(f"--container: {text!r} is neither {AUTO} nor memory nodes such as 0,1 or 0")
+    nodes = _named_of_container(text) or two_nodes() or Nodes(0, 0)
     moving = [system for system in systems if system != BARE]
     if moving and nodes.fast == nodes.slow:
         raise HostUnfit(f"--container {text}: {moving[0]} {ONE_NODE.format(node=nodes.fast)}")
     return nodes
+
+
+def _named_of_container(text: str) -> Nodes | None:
+    """The nodes that `--container` names, twice the same where it is one; None for auto."""
+    from tiertune.files import InputError
+    from tiertune.tuner.live.fitness import Nodes
+
+    if text == AUTO:
+        return None
+    fast, comma, slow = text.partition(",")
+    if not (fast.isdecimal() and (slow.isdecimal() if comma else True)):
+        raise InputError(f"--container: {text!r} is neither {AUTO} nor memory nodes such as 0,1 or 0")
+    return Nodes(int(fast), int(slow or fast))
 
 
 @contextmanager

@@ -29,13 +29,18 @@ class Host:
     drift_limit: float = DRIFT_LIMIT
 
 
+def check_inventory(inventory: Path) -> None:
+    """Raises InputError where there is none at this path."""
+    if not inventory.exists():
+        raise InputError(f"--hosts {inventory}: there is no such file; docs/fleet.md shows an inventory")
+
+
 def hosts_of(inventory: Path) -> list[Host]:
     """The hosts of the group `tier_hosts`, by name. Raises InputError where there are none.
 
     Values of a vault stay where they are: nothing but the variables named in `Host` is read.
     """
-    if not inventory.exists():
-        raise InputError(f"--hosts {inventory}: there is no such file; docs/fleet.md shows an inventory")
+    check_inventory(inventory)
     ran = subprocess.run(
         [program("ansible-inventory"), "--inventory", str(inventory), "--list", "--limit", GROUP],
         capture_output=True,

@@ -120,7 +120,7 @@ def _processors(node: Path) -> bool:
 def _tiers(state: HostState, nodes: Nodes, one_node: bool) -> Iterator[Unfitness]:
     if nodes.fast == nodes.slow and not one_node:
         yield Unfitness(
-            "nodes", f"node {nodes.fast} cannot be both tiers", "name two memory nodes, such as --nodes 0,1"
+            "nodes", f"node {nodes.fast} cannot be both tiers", "name two memory nodes, such as 0,1"
         )
     for node in dict.fromkeys((nodes.fast, nodes.slow)):
         if not state.quantities.get(f"node memory (kB) of node{node}"):

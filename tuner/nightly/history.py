@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from tiertune.files import InputError
+from tiertune.tuner.disk_trouble import disk_trouble
 from tiertune.tuner.nightly.alarms import Alarm, Member, Watch
 from tiertune.tuner.nightly.detection import Reading
 from tiertune.tuner.nightly.history_schema import STEPS, VERSION
+from tiertune.tuner.sqlite_file import opened
 from tiertune.tuner.trial import Config, Measurement, canonical
 
 
@@ -88,11 +90,7 @@ class History:
         elif not path.is_file():
             raise InputError(f"{path}: no such history; `tiertune nightly run SUITE` makes one")
         try:
-            # A reader makes no file where one has just gone.
-            place = f"{path.resolve().as_uri()}?mode={'rwc' if writer else 'rw'}"
-            self._db = sqlite3.connect(
-                place, isolation_level=None, check_same_thread=False, timeout=30.0, uri=True
-            )
+            self._db = opened(path, writer)
             self._db.row_factory = sqlite3.Row
             if writer:
                 self._db.execute("pragma journal_mode = wal")
@@ -102,6 +100,8 @@ class History:
                 self._db.execute("pragma query_only = on")
             version = int(self._db.execute("pragma user_version").fetchone()[0])
         except sqlite3.DatabaseError as error:
+            if disk_trouble(error) is not None:
+                raise
             raise InputError(
                 f"{path}: not a usable history ({error}); move it away to start afresh"
             ) from error
@@ -386,7 +386,8 @@ class History:
             yield
             self._db.execute("commit")
         except BaseException:
-            self._db.execute("rollback")
+            if self._db.in_transaction:  # SQLite has rolled back by itself where the disk is full
+                self._db.execute("rollback")
             raise
 
     def _all(self, query: str, arguments: tuple[Any, ...] = ()) -> list[sqlite3.Row]:

@@ -19,6 +19,7 @@ from typing import Protocol
 from tiertune.files import InputError
 from tiertune.tuner.backend import NOTES, Backend, BackendLost, HostUnfit
 from tiertune.tuner.campaign import Campaign
+from tiertune.tuner.disk_trouble import disk_trouble
 from tiertune.tuner.events import Event, Finished, Listener, Note, Phase
 from tiertune.tuner.host_facts import environment_facts
 from tiertune.tuner.journal import Journal
@@ -328,9 +329,12 @@ class Night:
         """One campaign that cannot run does not cost the others their night."""
         try:
             yield
-        except (InputError, HostUnfit, BackendLost) as error:
+        except (InputError, HostUnfit, BackendLost, PermissionError) as error:
             self._note(campaign, what, str(error), undone=True, due=True)
         except Exception as error:
+            if (trouble := disk_trouble(error)) is not None:
+                self._note(campaign, what, trouble, undone=True, due=True)
+                return
             self.bugs.append("".join(traceback.format_exception(error)))
             text = f"a bug of ours, {type(error).__name__}: {error}"
             self._note(campaign, what, text, undone=True, due=True)

@@ -71,5 +71,8 @@ def write_whole(path: Path, text: str) -> None:
     try:
         part.write_text(text, encoding="utf-8")
         part.replace(path)
+    except OSError as error:
+        error.filename = str(path)  # which the error of a full disk lacks
+        raise
     finally:
         part.unlink(missing_ok=True)

@@ -56,8 +56,8 @@ def nearest(
         try:
             with Journal(path, writer=False) as journal:
                 found += _sources(journal, path.parent.name, scenario, contents, system, rules)
-        except JournalError:
-            continue  # of an older version, or damaged: somebody else's matter
+        except (JournalError, OSError):
+            continue  # of an older version, damaged, or closed to us: somebody else's matter
     return min(found, key=lambda source: (source.distance, source.journal, source.cell), default=None)
 
 

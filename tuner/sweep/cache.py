@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from tiertune.files import InputError
+from tiertune.tuner.disk_trouble import disk_trouble
 from tiertune.tuner.sweep.row import NOT_APPLICABLE, Result
 from tiertune.tuner.trial import Status
 
@@ -39,6 +40,8 @@ class Cache:
             self._db.execute("pragma synchronous = normal")
             self._db.execute(_SCHEMA)
         except sqlite3.DatabaseError as error:
+            if disk_trouble(error) is not None:
+                raise
             raise InputError(
                 f"{path}: not a usable cache of sweeps ({error}); delete it to start afresh"
             ) from error

@@ -1,0 +1,34 @@
+"""Where trials are to run: what is written wrongly is refused before anything is planned or installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.small import tiertune, write_small
+
+WRONG = [
+    (["--here", "foo"], "--here: 'foo' is neither auto nor two memory nodes such as 0,1"),
+    (["--container", "foo"], "--container: 'foo' is neither auto nor memory nodes such as 0,1 or 0"),
+    (["--hosts", "no.yml"], "--hosts no.yml: there is no such file; docs/fleet.md shows an inventory"),
+    (["--mixed-hosts"], "--mixed-hosts goes with --hosts, which names the hosts that may be unlike"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), WRONG)
+def test_a_wrong_place_is_refused_by_plans_too(options: list[str], said: str, tmp_path: Path) -> None:
+    for command in (
+        ["tune", write_small(tmp_path)],
+        ["nightly", "install", "panel-small"],
+        ["nightly", "run", "panel-small"],
+    ):
+        refused = tiertune(*command, "--dry-run", *options, "--results", tmp_path / "results")
+        assert refused.exit_code == 2, command
+        assert (refused.stdout, refused.stderr) == ("", f"tiertune: {said}\n")
+
+
+def test_a_place_that_is_not_there_now_may_be_named_for_later() -> None:
+    shown = tiertune("nightly", "install", "panel-small", "--dry-run", "--cron", "--here", "0,7")
+    assert shown.exit_code == 0, shown.stderr
+    assert "--here 0,7" in shown.stdout
