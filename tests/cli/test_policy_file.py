@@ -169,7 +169,7 @@ def test_a_comparison_has_the_policy_beside_the_others_and_is_of_one_version(fol
     said = refused(*command, "changed.py")
     assert "campaign small was started with other settings" in said
     assert digest(CHANGED) in said
-    assert "use --name OTHER" in said
+    assert "with --name OTHER" in said
     assert json.loads(done(*command, "careful.py", "--json")) == found
 
 

@@ -85,7 +85,7 @@ def test_trials_that_are_in_the_log_alone_are_not_left_out(tuned: Path, tmp_path
     assert refused.returncode == 2
     assert refused.stderr == (
         "tiertune: killed/small/journal.sqlite: journal.sqlite-wal beside it is read only where files can be"
-        f" made; copy both to a folder of yours{ELSEWHERE}"
+        f" made; copy the folder to one of yours{ELSEWHERE}"
     )
 
 

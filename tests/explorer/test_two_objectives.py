@@ -48,8 +48,8 @@ def test_the_front_is_drawn_with_its_intervals_and_its_trials(results: Path) -> 
     points = drawn["on the front"]
     assert list(points.text) == [point.label for point in front.found]
     assert list(points.x) == pytest.approx([point.first.mean for point in front.found])
-    size = 1024**2
-    assert page.live["front"].layout.yaxis.title.text == "migrated (MiB), lower is better"
+    size = 1024**3
+    assert page.live["front"].layout.yaxis.title.text == "migrated (GiB), lower is better"
     assert list(points.y) == pytest.approx([point.second.mean / size for point in front.found])
     for point, above, below in zip(front.found, points.error_x.array, points.error_x.arrayminus, strict=True):
         low, high = ends_of(point.first)

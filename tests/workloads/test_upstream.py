@@ -187,7 +187,7 @@ def test_a_program_that_only_its_folder_would_run_is_named(tmp_path: Path) -> No
     (tmp_path / "rack.yaml").write_text(
         CAMPAIGN.replace("programs: {folder}\n", "").replace("bc-kron28", "./small-workload.yaml").format()
     )
-    refused = tiertune("tune", tmp_path / "rack.yaml", "--here", "0", "--results", tmp_path / "results")
+    refused = tiertune("tune", tmp_path / "rack.yaml", "--here", "0,1", "--results", tmp_path / "results")
     assert refused.exit_code == 2
     assert "an original program: programs: FOLDER in the campaign runs it" in refused.stderr
 
