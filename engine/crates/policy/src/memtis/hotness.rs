@@ -519,7 +519,11 @@ impl Hotness {
             let small = self.smalls[part];
             let new_bin = bin(small.total());
             self.histogram[usize::from(new_bin)] += 1;
-            let active = if new_bin + 1 >= self.active_threshold { ACTIVE } else { 0 };
+            let active = if new_bin + 1 >= self.active_threshold {
+                ACTIVE
+            } else {
+                0
+            };
             let flags = (small.flags() & MAY_HOT) | KNOWN | active;
             self.smalls[part] = Small::new(small.total(), record.clock, flags);
         }
