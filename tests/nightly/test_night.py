@@ -15,6 +15,7 @@ import pytest
 from tests.cli.figures import check_figures
 from tests.cli.small import tiertune
 from tests.nightly.two import night, slow_down, write_two
+from tiertune.tuner import journal
 from tiertune.tuner.nightly.history import History
 from tiertune.tuner.nightly.lock import Busy, NightLock
 
@@ -183,3 +184,13 @@ def test_dry_run_says_what_is_due_and_writes_nothing(suite: Path, tmp_path: Path
         }
     ]
     assert not (tmp_path / "results").exists()
+
+
+def test_what_ended_before_a_night_began_is_none_of_its_trials(tmp_path: Path) -> None:
+    with History(tmp_path / "history.sqlite") as history:
+        before = journal._now()
+        time.sleep(0.002)  # one is of the same second, nearly always
+        history.begin("2026-11-01")
+        time.sleep(0.002)
+        began, _ = history.times("2026-11-01")
+        assert before < began < journal._now()

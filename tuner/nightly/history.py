@@ -158,7 +158,7 @@ class History:
         ]
 
     def times(self, date: str) -> tuple[str, str | None]:
-        """When a night began and ended, in UTC."""
+        """When a night began and ended, in UTC; compares as text with the times of a journal."""
         row = self._one("select began_at, ended_at from night where date = ?", (date,))
         return row["began_at"], row["ended_at"]
 
@@ -402,4 +402,5 @@ def _alarm(document: Mapping[str, Any]) -> Alarm:
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    # As finely as a journal's trials, with which they are compared.
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
