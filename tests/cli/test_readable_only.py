@@ -52,6 +52,10 @@ def test_a_complete_campaign_is_known_where_nothing_can_be_written(tuned: Path) 
     refused = shell(above, "report", "small")  # which is written beside the journal
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr == f"tiertune: results/small/report.html: permission denied{ELSEWHERE}"
+    for option, begins in (("--json", "{"), ("--markdown", "# ")):
+        printed = shell(above, "report", "small", option)
+        assert (printed.returncode, printed.stdout[: len(begins)]) == (0, begins)
+        assert printed.stderr == "nothing was written: results/small/report.html: permission denied\n"
     assert sorted(path.name for path in tuned.iterdir()) == ["journal.sqlite"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 
+from tiertune.tuner.report.data import overall
 from tiertune.tuner.report.document import (
     Cell,
     Effect,
@@ -102,9 +103,9 @@ def example_cell(seed: int = 1, trials: int = 100, improved: bool = True) -> Cel
         threads=12,
         page_bytes=2 << 20,
         metric=RUNTIME,
-        verdict=f"hemem on bc-kron: tuned is {factor:.2f}x faster than default, 95 % interval 1.41 to 1.43"
+        verdict=f"tuned is {factor:.2f}x faster than default, 95 % interval 1.41 to 1.43"
         if improved
-        else "hemem on bc-kron: no improvement found",
+        else "no improvement found",
         outcome="improved" if improved else "no-improvement",
         effect=Effect(
             ratio=factor, low=factor - 0.01, high=factor + 0.01, confidence=0.95, pairs=10, improved=improved
@@ -197,7 +198,7 @@ def example_report(cells: int = 1, *, front: bool = False) -> Report:
     return Report(
         campaign="example",
         description="Made-up numbers for looking at the report.",
-        verdict=made[0].verdict if cells == 1 else "1 of 2 cells improved; best 1.42x for hemem on bc-kron",
+        verdict=overall(made, [1e-4, *[0.9] * (cells - 1)]),
         complete=True,
         cells=made,
         environment=[Fact(name="tiertune", value="0.1.0"), Fact(name="commit", value="0123abcd")],

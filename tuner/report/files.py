@@ -21,13 +21,18 @@ TUNED = "tuned"
 """The folder of tuned configs in a campaign's folder."""
 
 
-def write_report(folder: Path) -> tuple[Report, list[Path]]:
-    """Reads `folder/journal.sqlite` (also while a campaign writes it) and writes beside it what it says:
-    page, data, a config for each cell that got better, and the fronts of two objectives as a table."""
+def read_report(folder: Path) -> Report:
+    """What `folder/journal.sqlite` says, also while a campaign writes it."""
+    with Journal(folder / "journal.sqlite", writer=False) as journal:
+        return with_robustness(build_report(journal), read_robustness(folder))
+
+
+def write_report(folder: Path, report: Report | None = None) -> tuple[Report, list[Path]]:
+    """Writes beside the journal of `folder` what it says (or `report`, which was read from it): page, data, a
+    config for each cell that got better, and the fronts of two objectives as a table."""
     from tiertune.tuner.report.html import render_html
 
-    with Journal(folder / "journal.sqlite", writer=False) as journal:
-        report = with_robustness(build_report(journal), read_robustness(folder))
+    report = report or read_report(folder)
     texts = {folder / "report.html": render_html(report), folder / "report.json": render_json(report)}
     for path, text in texts.items():
         write_whole(path, text)
