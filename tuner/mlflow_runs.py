@@ -48,6 +48,8 @@ class MlflowRuns:
             for run in self._search(f"tags.`tiertune.campaign` = '{self._claim.identity}'")
         }
         self._best_sent: dict[str, int] = {}
+        self.lost = "campaign" not in self._known
+        """Nothing of the campaign was there: it is new, or the store is not the one that it was sent to."""
         self._sweep()
         self.parent = self._run("campaign", self._claim.name, self._claim.created_at, self._parent_tags())
 

@@ -111,6 +111,8 @@ class Mirror:
 
         runs = MlflowRuns(self._journal, self._plan, self._results, self.uri, self._experiment)
         runs.begin()
+        if runs.lost:
+            self._journal.resend()
         return runs
 
     def _drain(self, runs: MlflowRuns) -> None:
@@ -133,14 +135,16 @@ def attach_files(
     uri: str | None = None,
     experiment: str = "tiertune",
 ) -> str | None:
-    """Put files on the run of a campaign that is complete; a sentence on what went wrong, None where nothing
-    did."""
+    """Put files on the run of a campaign that is complete, and all of its trials where the store with them is
+    gone; a sentence on what went wrong, None where nothing did."""
     from tiertune.tuner.mlflow_runs import MlflowRuns
 
     place = tracking_uri(results, uri)
     try:
         runs = MlflowRuns(journal, plan, results.resolve(), place, experiment)
         try:
+            if runs.lost:
+                runs.send([row for row in journal.rows() if row.status.finished])
             runs.attach(files)
         finally:
             if runs.running:  # made just now, or left so: nothing runs any more

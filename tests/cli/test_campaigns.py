@@ -120,6 +120,10 @@ def test_a_larger_budget_goes_on_with_extend(tmp_path: Path) -> None:
     extended = tiertune("tune", campaign, "--results", tmp_path / "results", "--extend")
     assert extended.exit_code == 0, extended.stderr
     assert sum(purpose == "search" for purpose, *_ in rows(tmp_path)) == 10
+    # The name alone does not say where the larger budget stands.
+    nameless = tiertune("resume", "small", "--results", tmp_path / "results", "--extend")
+    assert nameless.exit_code == 2
+    assert "--extend takes the larger budget from the campaign's file" in nameless.stderr
 
 
 def test_dry_run_writes_nothing_and_says_what_it_would(tmp_path: Path) -> None:

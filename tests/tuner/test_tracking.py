@@ -262,6 +262,29 @@ def test_sending_everything_again_changes_nothing(results: Path) -> None:
     assert shown() == before
 
 
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_store_that_was_lost_is_filled_again(results: Path, tmp_path: Path, complete: bool) -> None:
+    """Moved away, as `doctor` advises for a damaged one: by a complete report, or when one goes on."""
+    place = f"sqlite:///{tmp_path / 'new.sqlite'}"
+
+    def shown(uri: str) -> list[tuple[str, str, list[tuple[str, float]]]]:
+        return sorted(
+            (run.data.tags["tiertune.key"], run.info.status, sorted(run.data.metrics.items()))
+            for run in runs_of(results, uri)
+        )
+
+    with Journal(journal_path(results, "toy")) as journal:
+        if complete:
+            assert attach_files(journal, PLAN, results, [], place) is None
+        else:
+            journal.resend()
+            journal.sent(journal.unsent()[1:])
+            with Mirror(journal, PLAN, results, place):
+                pass
+        assert journal.unsent() == []
+    assert shown(place) == shown(tracking_uri(results))
+
+
 def test_a_run_that_was_cut_while_it_was_sent_is_completed(results: Path) -> None:
     """What `kill -9` between creating a run and ending it leaves: RUNNING, and owed."""
     from mlflow import MlflowClient

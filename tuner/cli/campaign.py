@@ -222,6 +222,8 @@ def resume(
     stored = folder / "campaign.yaml"
     if not stored.is_file():
         _check_known(campaign, stored, results)
+    if extend:
+        _check_file_given(campaign, folder.name, results)
     source = str(stored) if stored.is_file() and not extend else campaign
     places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [], container)
     _tune(
@@ -249,6 +251,17 @@ def _check_known(campaign: str, stored: Path, results: Path) -> None:
         f"{stored}: no such file, so the campaign ended before its first trial or somebody took it away;"
         f" `tiertune tune FILE{_folder_words(results)}` goes on"
     )
+
+
+def _check_file_given(campaign: str, name: str, results: Path) -> None:
+    """Raises InputError where a larger budget is asked for, but `campaign` is a name that no file goes by."""
+    from tiertune.files import InputError, names
+
+    if campaign == name and campaign not in names("campaigns"):
+        raise InputError(
+            f"--extend takes the larger budget from the campaign's file, and {campaign} is its name alone;"
+            f" `tiertune resume FILE --extend{_folder_words(results)}` goes on"
+        )
 
 
 def _folder_words(results: Path) -> str:
