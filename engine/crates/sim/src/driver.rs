@@ -1,5 +1,7 @@
 //! What both modes of the simulated machine share: the policy, its memory and its migrations.
 
+use std::ops::Range;
+
 use serde::Serialize;
 use tiertune_policy::{
     AccessedBits, Context, CounterRng, Counters, Event, Extent, Fault, FaultKind, How, Migrated, MigrationMechanics,
@@ -124,7 +126,7 @@ pub struct Driver<'w> {
     /// The truth, for policies that need it.
     pub truth: Option<Foresight<'w>>,
     /// Pages to guard, as asked and not yet taken up.
-    pub arms: Vec<std::ops::Range<Page>>,
+    pub arms: Vec<Range<Page>>,
     /// Pages that moved between two slices; their guards are gone.
     pub moved: Vec<Page>,
     /// Pages whose kept frame was given up.
@@ -285,6 +287,15 @@ impl<'w> Driver<'w> {
         }
         self.memory.place(index, &self.workload.objects[index], placement);
         Ok(())
+    }
+
+    /// Pages that are free when a phase begins: with their mapping, guards are gone.
+    pub fn freed_pages(&self, phase: &'w Phase) -> impl Iterator<Item = Range<Page>> + use<'w> {
+        let objects = &self.workload.objects;
+        phase.free.iter().map(|index| {
+            let object = &objects[*index];
+            object.first_page..object.first_page + object.pages
+        })
     }
 
     /// Frees and allocates what a phase begins with.

@@ -260,6 +260,8 @@ impl Operation<'_> {
                 demand.miss(machine, stream, waited * miss, waited * miss * (latency + walk_ns));
             }
             demand.hit(machine, stream, waited * (1.0 - miss), walk_ns);
+            // Of hits that a recording has beside its misses it is not known which pages they are on: translations are free.
+            demand.hit(machine, stream, stream.demand_hits_per_op(), 0.0);
         }
         demand
     }

@@ -273,6 +273,14 @@ impl<'w> Reference<'w> {
     }
 
     fn run_phase(&mut self, phase: &'w Phase) {
+        for pages in self.driver.freed_pages(phase) {
+            let pages = pages.start as usize..pages.end as usize;
+            for guard in [&mut self.armed, &mut self.watched] {
+                if let Some(freed) = guard.get_mut(pages.clone()) {
+                    freed.fill(None);
+                }
+            }
+        }
         self.driver.begin_phase(self.now, phase);
         self.driver.foresee(self.now, phase);
         self.phase_number += 1;
@@ -553,6 +561,8 @@ impl<'w> Reference<'w> {
                 let (page, line) = self.next_line(stream, thread, i, group.threads);
                 thread.read_pages[i].push(page);
                 lost_ns += self.touch(thread.number, page, false, thread.clock_ns + lost_ns);
+                // Translation comes first: a page on the move is waited for also where a cache has the line.
+                lost_ns += self.wait_for(thread.number, page, false, thread.clock_ns + lost_ns);
                 let tier = usize::from(self.driver.memory.tier_of(page));
                 let prefetched = thread.rng.next_f64() < stream.prefetched_share;
                 if !prefetched {
@@ -571,7 +581,6 @@ impl<'w> Reference<'w> {
                     self.count_hit(prefetched, mlp);
                     continue;
                 }
-                lost_ns += self.wait_for(thread.number, page, false, thread.clock_ns + lost_ns);
                 self.lines[tier][0] += 1.0;
                 self.lines[tier][1] += writes_per_read;
                 stretch.reads += 1.0;
@@ -607,7 +616,11 @@ impl<'w> Reference<'w> {
                 };
                 thread.read_pages[i].push(page);
                 lost_ns += self.touch(thread.number, page, false, thread.clock_ns + lost_ns);
+                lost_ns += self.wait_for(thread.number, page, false, thread.clock_ns + lost_ns);
                 let prefetched = thread.rng.next_f64() < stream.prefetched_share;
+                if !prefetched {
+                    demand.hit(self.machine, stream, 1.0, 0.0);
+                }
                 self.count_hit(prefetched, mlp);
             }
             let stores = take_whole(&mut thread.owed[i][2], ops * stream.stores_per_op);

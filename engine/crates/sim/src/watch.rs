@@ -47,8 +47,7 @@ pub struct Watch<'w> {
     armed: Vec<u64>,
     /// A bit per page: it has an entry in its piece's list, whether still guarded or not.
     listed: Vec<u64>,
-    /// In microseconds.
-    armed_at_us: Vec<u32>,
+    armed_at: Vec<Nanos>,
     /// Pages by piece, pieces numbered over all objects.
     lists: Vec<Vec<Page>>,
     first_piece: Vec<usize>,
@@ -89,7 +88,7 @@ impl<'w> Watch<'w> {
             phase: None,
             armed: Vec::new(),
             listed: Vec::new(),
-            armed_at_us: Vec::new(),
+            armed_at: Vec::new(),
             lists: Vec::new(),
             version: Vec::new(),
             first_piece,
@@ -117,7 +116,7 @@ impl<'w> Watch<'w> {
             let pieces = self.first_piece[self.workload.objects.len()];
             self.armed = vec![0; pages.div_ceil(64)];
             self.listed = vec![0; pages.div_ceil(64)];
-            self.armed_at_us = vec![0; pages];
+            self.armed_at = vec![0; pages];
             self.lists = vec![Vec::new(); pieces];
             self.version = vec![0; pieces];
             self.in_piece = vec![0; pieces];
@@ -126,7 +125,7 @@ impl<'w> Watch<'w> {
             return;
         }
         set_bit(&mut self.armed, page, true);
-        self.armed_at_us[page as usize] = (now / 1000) as u32;
+        self.armed_at[page as usize] = now;
         let piece = self.counts(page, true);
         if !bit(&self.listed, page) {
             set_bit(&mut self.listed, page, true);
@@ -313,7 +312,7 @@ impl<'w> Watch<'w> {
             self.disarm(page);
             into.push(FirstTouch {
                 page,
-                armed_at: Nanos::from(self.armed_at_us[page as usize]) * 1000,
+                armed_at: self.armed_at[page as usize],
                 part,
             });
         }

@@ -63,26 +63,20 @@ impl FastCopies<'_, '_> {
             let piece = object.piece_of(page);
             for s in group.streams.clone().filter(|s| self.phase.streams[*s].object == index) {
                 let stream = &self.phase.streams[s];
-                let per_op = match waiting {
-                    Waiting::Writers => stream.stores_per_op,
-                    Waiting::All => stream.reads_per_op * self.progress.miss[s] + stream.stores_per_op,
+                // Whether a cache has the line does not matter: translation comes first.
+                let visits_per_op = match waiting {
+                    Waiting::Writers => stream.writes_per_op,
+                    Waiting::All => stream.visits_per_op,
                 };
                 match (&stream.popularity, &self.progress.sweeps[s]) {
-                    (Popularity::Stationary { density, .. }, _) if stream.in_order() => {
-                        let visits_per_op = match waiting {
-                            Waiting::Writers => stream.writes_per_op,
-                            Waiting::All => stream.visits_per_op * self.progress.miss[s],
-                        };
+                    (Popularity::Stationary { density, .. }, _) => {
                         touched.per_op += visits_per_op * f64::from(density[piece]);
-                        // A thread is always on some page of the stream, however long it takes.
-                        if visits_per_op > 0.0 {
+                        // A thread is always on some page of a stream in order, however long it takes.
+                        if stream.in_order() && visits_per_op > 0.0 {
                             touched.within += f64::from(density[piece]);
                         }
                     }
-                    (Popularity::Stationary { density, .. }, _) => {
-                        touched.per_op += per_op * f64::from(density[piece]);
-                    }
-                    (Popularity::Sweep, Some(sweep)) if per_op > 0.0 => {
+                    (Popularity::Sweep, Some(sweep)) if visits_per_op > 0.0 => {
                         let lines_per_ns = self.share * stream.reads_per_op / self.progress.op_ns[g];
                         let pages_per_ns = lines_per_ns * LINE_BYTES / self.page_bytes;
                         let since_ns = self.swept_until as f64 - copying.start as f64;

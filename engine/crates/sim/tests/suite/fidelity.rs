@@ -35,12 +35,16 @@ fn configs() -> Vec<Config> {
 }
 
 fn check(name: &str, workload: &Workload, fast_bytes: u64) {
+    check_in_slices(name, workload, fast_bytes, 1_000_000);
+}
+
+fn check_in_slices(name: &str, workload: &Workload, fast_bytes: u64, slice_ns: u64) {
     let scene = Scene {
         workload,
         system: "hemem",
         configs: &configs(),
         fast_bytes,
-        slice_ns: 1_000_000,
+        slice_ns,
     };
     let fast = runtimes(&scene.means(Mode::Fast, FAST_SEEDS));
     let reference = scene.means(Mode::Reference, REFERENCE_SEEDS);
@@ -69,10 +73,13 @@ fn moving_hot_set() {
 #[test]
 fn private_hot_sets_of_threads() {
     let bytes = 1024 * MIB;
-    check(
+    // Where a sample is taken every 300 accesses, hearing of them a millisecond late is 4.8 % of the runtime (48 and 24 seeds);
+    // 0.9 % with these slices.
+    check_in_slices(
         "private hot sets",
         &compile(private_hot_sets(bytes, 6e6), PAGE_2M),
         bytes / 9,
+        200_000,
     );
 }
 

@@ -16,4 +16,5 @@ mod oracle;
 mod page_map;
 mod shadows;
 mod support;
+mod touches;
 mod uncertain;
