@@ -58,6 +58,10 @@ options:
     description: Seconds after which the command is ended.
     type: float
     default: 3600
+  settings:
+    description: Whether kernel settings of this trial's own are in force; where not, none of another may be.
+    type: bool
+    default: false
   folder:
     description: The folder for trials; each has one of its own below it, replaced by the next of that name.
     type: path
@@ -77,6 +81,8 @@ import sys
 import time
 
 LOCK = "/run/tiertune/trial.lock"
+SETTINGS = "/var/lib/tiertune/found-by-trial.json"
+"""What the host was set to before a trial with settings of its own, until these are given back."""
 MOST_OUTPUT_BYTES = 256 << 10  # what runs over stays in the folder; Ansible hands on no more than 700 kB
 GRACE_S = 5.0
 YARDSTICK_S = 60.0
@@ -256,6 +262,11 @@ def run(given):
     """One trial, from its files to its results."""
     folder = os.path.join(given["folder"], os.path.basename(given["name"]))
     lock = held_lock(given["name"])
+    if not given["settings"] and os.path.exists(SETTINGS):
+        raise CannotRun(
+            f"{SETTINGS}: settings of a trial that was cut off are still in force; playbooks/cancel.yml gives"
+            " them back"
+        )
     asked = Asked()
     ctypes.CDLL(None, use_errno=True).prctl(SUBREAPER, 1, 0, 0, 0)
     prepared(folder, given["files"])
@@ -345,6 +356,7 @@ def main():
             "path": {"type": "list", "elements": "path", "default": []},
             "yardstick": {"type": "list", "elements": "str", "default": []},
             "timeout_s": {"type": "float", "default": 3600.0},
+            "settings": {"type": "bool", "default": False},
             "folder": {"type": "path", "default": "/var/lib/tiertune/trials"},
         },
         required_if=[("state", "run", ("name", "command"))],

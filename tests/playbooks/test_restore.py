@@ -60,3 +60,12 @@ def test_each_record_of_settings_is_given_back_the_last_one_first() -> None:
         if task.get(SETS, {}).get("state") == "restored"
     ]
     assert given_back == [set_by["trial"], set_by["tiering_host"]]
+
+
+def test_a_trial_with_settings_does_not_keep_those_of_one_that_was_cut_off() -> None:
+    """Ctrl-C ends a play where it is; the next trial may ask for fewer."""
+    tasks = tasks_of(PLAYBOOKS / "roles/trial/tasks/main.yml")
+    states = [task[SETS].get("state", "applied") for task in tasks if SETS in task]
+    assert states == ["restored", "applied", "restored"]
+    (run,) = yaml.safe_load((PLAYBOOKS / "roles/trial/tasks/run.yml").read_text())
+    assert run["tiertune_trial"]["settings"] == "{{ trial_settings | length > 0 }}"

@@ -22,6 +22,7 @@ spec = importlib.util.spec_from_file_location("trial", module)
 trial = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(trial)
 trial.LOCK = lock
+trial.SETTINGS = lock.replace("trial.lock", "found-by-trial.json")
 # Where systemd runs, a scope takes root; the way without it is the one under test.
 trial.scoped = lambda command, name: command
 try:
@@ -42,6 +43,7 @@ def begun(folder: Path, command: list[str], **more: Any) -> subprocess.Popen[str
         "path": [],
         "yardstick": [],
         "timeout_s": 60.0,
+        "settings": False,
         "fetch": [],
     }
     module = ROOT / "playbooks/library/tiertune_trial.py"
@@ -108,3 +110,16 @@ def test_the_command_does_not_outlive_whoever_runs_it(tmp_path: Path, number: si
         time.sleep(0.02)
     if number == signal.SIGTERM:
         assert json.loads(output)["ended"] == "asked to end by signal 15"
+
+
+def test_settings_of_a_trial_that_was_cut_off_are_those_of_no_other(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    record = tmp_path / "run/found-by-trial.json"
+    record.write_text('{"schema": 1, "found": []}')
+    running = begun(tmp_path, ["true"])
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert f"{record}: settings of a trial that was cut off are still in force" in errors
+    assert ended(tmp_path, ["true"], settings=True)["returncode"] == 0
+    record.unlink()
+    assert ended(tmp_path, ["true"])["returncode"] == 0
