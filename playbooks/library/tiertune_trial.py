@@ -84,7 +84,10 @@ LOCK = "/run/tiertune/trial.lock"
 SETTINGS = "/var/lib/tiertune/found-by-trial.json"
 """What the host was set to before a trial with settings of its own, until these are given back."""
 MOST_OUTPUT_BYTES = 256 << 10  # what runs over stays in the folder; Ansible hands on no more than 700 kB
-GRACE_S = 5.0
+GRACE_S = 10.0
+"""From being asked to end until being killed: tierd puts the host back meanwhile."""
+KILLED_S = 120.0
+"""From being killed until being gone: kernels take a terabyte back in a minute."""
 YARDSTICK_S = 60.0
 SUBREAPER = 36
 LAUNCHER = """\
@@ -168,7 +171,7 @@ def reap():
 
 def end_all(pid):
     """Ends everything below a process: asks, waits, kills. True where nothing is left."""
-    for number, patience_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
+    for number, patience_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, KILLED_S)):
         deadline = time.monotonic() + patience_s
         # Whoever dies may leave children that had escaped the first look.
         while True:
@@ -330,11 +333,12 @@ def end():
         raise CannotRun(f"{LOCK} is held by another process than the one that it names")
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + 3 * GRACE_S
+    deadline = time.monotonic() + GRACE_S + KILLED_S + GRACE_S
     while start_ticks(pid) == owner["started"]:
         if time.monotonic() > deadline:
             end_all(pid)
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
             break
         time.sleep(0.05)
     return {"changed": True, "ended": owner["name"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -13,7 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.playbooks.loading import loaded
 from tests.source_tree import ROOT
+from tiertune.tuner.live import scope
 
 RUNS = """
 import importlib.util, json, sys
@@ -123,3 +126,32 @@ def test_settings_of_a_trial_that_was_cut_off_are_those_of_no_other(tmp_path: Pa
     assert ended(tmp_path, ["true"], settings=True)["returncode"] == 0
     record.unlink()
     assert ended(tmp_path, ["true"])["returncode"] == 0
+
+
+@pytest.mark.parametrize(
+    ("tidies_s", "dies_s", "killed"), [(scope.GRACE_S - 1.0, 0.0, False), (math.inf, 60.0, True)]
+)
+def test_a_daemon_has_time_to_put_the_host_back_and_the_kernel_to_take_memory_back(
+    monkeypatch: pytest.MonkeyPatch, tidies_s: float, dies_s: float, killed: bool
+) -> None:
+    """As on a host that steers itself; a host was set aside because 1 TiB takes a while to be freed."""
+    trial = loaded("library/tiertune_trial")
+    now_s, sent = [0.0], dict[int, float]()
+
+    class Clock:
+        monotonic = staticmethod(lambda: now_s[0])
+
+        @staticmethod
+        def sleep(seconds: float) -> None:
+            now_s[0] += seconds
+
+    def below(_: int) -> list[int]:
+        gone = now_s[0] >= sent.get(signal.SIGTERM, math.inf) + tidies_s
+        gone = gone or now_s[0] >= sent.get(signal.SIGKILL, math.inf) + dies_s
+        return [] if gone else [4242]
+
+    monkeypatch.setattr(trial, "time", Clock)
+    monkeypatch.setattr(trial, "descendants", below)
+    monkeypatch.setattr(trial.os, "kill", lambda _, number: sent.setdefault(number, now_s[0]))
+    assert trial.end_all(1)
+    assert (signal.SIGKILL in sent) is killed
