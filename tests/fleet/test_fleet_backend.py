@@ -12,11 +12,12 @@ import pytest
 
 from tests.contracts.backend import BackendContract
 from tests.tuner.test_backends import TINY
-from tiertune.tuner.backend import Backend
+from tiertune.tuner.backend import Backend, BackendLost
 from tiertune.tuner.fleet import backend as fleet
 from tiertune.tuner.fleet.inventory import Host
 from tiertune.tuner.fleet.play import Played
 from tiertune.tuner.fleet.program import ansible_environment
+from tiertune.tuner.live.launch import launch
 from tiertune.tuner.simulation import SimBackend
 from tiertune.tuner.trial import Scenario, Trial
 from tiertune.workloads.definition import load_workload
@@ -100,6 +101,22 @@ class TestFleetBackend(BackendContract):
         }
         assert measurement.timeline["promotions_per_s"] == pytest.approx([10.0] * 9)
         assert measurement.worker in ("a", "b")
+
+    def test_a_trial_that_has_its_host_when_all_is_stopped_does_not_begin(
+        self, backend: Backend, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It would have run to its end, for as long as that takes, with Ctrl-C waiting for it."""
+        begun: list[str] = []
+        monkeypatch.setattr(_Hosts, "run", lambda self: begun.append(self._name) or Played(cancelled=True))
+
+        def stopped_meanwhile(*told: Any) -> Any:
+            backend.cancel()
+            return launch(*told)
+
+        monkeypatch.setattr(fleet, "launch", stopped_meanwhile)
+        with pytest.raises(BackendLost):
+            backend.run(self.trial())
+        assert begun == []
 
 
 def test_every_value_of_a_config_survives_ansibles_extra_variables(tmp_path: Path) -> None:

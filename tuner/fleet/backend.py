@@ -52,6 +52,7 @@ class FleetBackend(Backend):
         self._drift = {host.name: Drift(host.drift_limit) for host in hosts}
         self._plays: set[Play] = set()
         self._mutex = threading.Lock()
+        self._stopped = False
         self._looked = False
         self._probed: list[list[str]] = []
         # A block of a judgement waits for its own host, and must not keep others from theirs meanwhile.
@@ -104,7 +105,10 @@ class FleetBackend(Backend):
     def cancel(self) -> None:
         """Ends every live trial, on its host as well; trials in flight raise BackendLost. For any thread."""
         self._pool.close(STOPPED)
-        for play in list(self._plays):
+        with self._mutex:
+            self._stopped = True
+            plays = list(self._plays)
+        for play in plays:
             play.cancel()
 
     def close(self) -> None:
@@ -160,6 +164,9 @@ class FleetBackend(Backend):
 
     def _play(self, play: Play) -> Played:
         with self._mutex:
+            # One that was not there yet when `cancel` looked for it finds out here.
+            if self._stopped:
+                raise BackendLost(STOPPED)
             self._plays.add(play)
         try:
             return play.run()
