@@ -16,7 +16,7 @@ from tiertune.tuner.backend import STOPPED, Backend, BackendLost, HostUnfit, Not
 from tiertune.tuner.fleet.inventory import Host
 from tiertune.tuner.fleet.likeness import differences, traits
 from tiertune.tuner.fleet.play import Play, Played
-from tiertune.tuner.fleet.pool import Pool
+from tiertune.tuner.fleet.pool import Block, Pool
 from tiertune.tuner.fleet.yardstick import YARDSTICK, Drift
 from tiertune.tuner.live import report
 from tiertune.tuner.live.fitness import Nodes
@@ -32,7 +32,8 @@ class FleetBackend(Backend):
     """Runs live trials by Ansible; `inner` checks configs, and runs what has no host part.
 
     `workloads` has the workload of each scenario by the scenario's key. Hosts that differ are refused unless
-    `mixed`. Raises BackendLost where no host is left.
+    `mixed`. `begun` has the hosts of blocks of a judgement that are to be completed. Raises BackendLost where
+    no host is left.
     """
 
     name: ClassVar[str] = "fleet"
@@ -45,9 +46,10 @@ class FleetBackend(Backend):
         workloads: Mapping[str, Workload],
         notify: Notify,
         mixed: bool = False,
+        begun: Mapping[Block, str] | None = None,
     ) -> None:
         self._inner, self._inventory, self._notify, self._mixed = inner, inventory, notify, mixed
-        self._workloads, self._pool = workloads, Pool(hosts)
+        self._workloads, self._pool = workloads, Pool(hosts, begun)
         self._traits: dict[str, dict[str, str]] = {}
         self._drift = {host.name: Drift(host.drift_limit) for host in hosts}
         self._plays: set[Play] = set()
