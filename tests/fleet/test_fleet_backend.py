@@ -12,6 +12,7 @@ import pytest
 
 from tests.contracts.backend import BackendContract
 from tests.tuner.test_backends import TINY
+from tiertune.tuner import execution
 from tiertune.tuner.backend import Backend, BackendLost
 from tiertune.tuner.fleet import backend as fleet
 from tiertune.tuner.fleet.inventory import Host
@@ -19,7 +20,7 @@ from tiertune.tuner.fleet.play import Played
 from tiertune.tuner.fleet.program import ansible_environment
 from tiertune.tuner.live.launch import launch
 from tiertune.tuner.simulation import SimBackend
-from tiertune.tuner.trial import Scenario, Trial
+from tiertune.tuner.trial import Scenario, Status, Trial
 from tiertune.workloads.definition import load_workload
 
 HOST = """\
@@ -101,6 +102,31 @@ class TestFleetBackend(BackendContract):
         }
         assert measurement.timeline["promotions_per_s"] == pytest.approx([10.0] * 9)
         assert measurement.worker in ("a", "b")
+
+    def test_a_trial_that_failed_names_its_host_and_its_own_time(
+        self, backend: Backend, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Who is woken looks for the one host on which trials crash; waiting for it is no time of a trial."""
+        said = {"ended": "finished", "returncode": 9, "output": "", "errors": "no luck\n", "wall_s": 1.0}
+        now_s = [0.0]
+        assert isinstance(backend, fleet.FleetBackend)
+        take = backend._pool._take
+
+        def waited(trial: Trial) -> Host:
+            now_s[0] += 100.0
+            return take(trial)
+
+        def crashes(self: _Hosts) -> Played:
+            now_s[0] += 2.0
+            return Played(results={self._limit: said})
+
+        monkeypatch.setattr(execution.time, "perf_counter", lambda: now_s[0])
+        monkeypatch.setattr(backend._pool, "_take", waited)
+        monkeypatch.setattr(_Hosts, "run", crashes)
+        found = execution.attempt(backend, self.trial())
+        assert found.status is Status.CRASHED
+        assert found.error == "RuntimeError: the command ended with 9: no luck"
+        assert (found.worker, found.wall_s) == ("a", 2.0)
 
     def test_a_trial_that_has_its_host_when_all_is_stopped_does_not_begin(
         self, backend: Backend, monkeypatch: pytest.MonkeyPatch

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from tiertune.tuner.backend import STOPPED, Backend, BackendLost, HostUnfit, Notify
+from tiertune.tuner.execution import ended
 from tiertune.tuner.fleet.inventory import Host
 from tiertune.tuner.fleet.likeness import differences, traits
 from tiertune.tuner.fleet.play import Play, Played
@@ -80,15 +82,18 @@ class FleetBackend(Backend):
         return self._inner.apply(trial)
 
     def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
-        """The measurement of some host, which it names. Raises BackendLost where no host is left."""
+        """What came of it on some host, which it names also where it failed. Raises BackendLost where no host
+        is left."""
         if not self._is_live(trial.scenario):
             return self._inner.run(trial, timeline_points)
         while True:
             with self._pool.lent(trial) as host:
                 try:
-                    return self._on(host, trial, timeline_points)
+                    found = ended(partial(self._on, host, trial, timeline_points))
                 except _HostLost as lost:
                     self._lose(host, lost.why)
+                else:
+                    return replace(found, worker=host.name)
 
     def facts(self) -> dict[str, str]:
         """Those of the simulator, and what the hosts are; where they differ, host by host."""
@@ -147,7 +152,7 @@ class FleetBackend(Backend):
         except HostUnfit as error:
             raise _HostLost(str(error)) from error
         wall_s, raw = float(said["wall_s"]), raw_of(host.name, said)
-        return Measurement(Status.OK, metrics, timeline, wall_s=wall_s, raw=raw, worker=host.name)
+        return Measurement(Status.OK, metrics, timeline, wall_s=wall_s, raw=raw)
 
     def _played(self, name: str, host: Host, action: str, variables: Mapping[str, Any]) -> dict[str, Any]:
         """The result of a play's `action` on one host. Raises _HostLost, or BackendLost after `cancel`."""
@@ -245,7 +250,7 @@ class FleetBackend(Backend):
 
 
 @dataclass
-class _HostLost(Exception):
+class _HostLost(BackendLost):
     """A host that can have no further trial; the trial itself is not to blame."""
 
     why: str
