@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,16 @@ class _Hosts:
     """Hosts on which a program takes as many seconds as its seed."""
 
     def __init__(
-        self, name: str, inventory: Path, action: str, limit: str = "", variables: Mapping[str, Any] = {}
+        self,
+        name: str,
+        inventory: Path,
+        action: str,
+        limit: str = "",
+        variables: Mapping[str, Any] = {},
+        *,
+        within_s: float,
     ) -> None:
+        assert variables.get("trial_timeout_s", 0.0) + 200 < within_s < math.inf
         self._name, self._limit, self._variables = name, limit, variables
 
     def run(self) -> Played:

@@ -29,6 +29,9 @@ from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial
 from tiertune.workloads.definition import Workload
 from tiertune.workloads.live import HostPart
 
+AROUND_S = 900.0
+"""What a play may take beside the trial itself: connecting, settings, the yardstick, ending what is left."""
+
 
 class FleetBackend(Backend):
     """Runs live trials by Ansible; `inner` checks configs, and runs what has no host part.
@@ -142,7 +145,7 @@ class FleetBackend(Backend):
             "trial_yardstick": YARDSTICK,
         }
         self._notify(f"{host.name}: {trial.purpose} {trial.number} of {trial.cell}")
-        said = self._played("trial.yml", host, "tiertune_trial", variables)
+        said = self._played("trial.yml", host, "tiertune_trial", variables, part.timeout_s)
         drift = self._drift[host.name].seen(said.get("yardstick", ""))
         if drift is not None:
             raise _HostLost(drift)
@@ -154,9 +157,13 @@ class FleetBackend(Backend):
         wall_s, raw = float(said["wall_s"]), raw_of(host.name, said)
         return Measurement(Status.OK, metrics, timeline, wall_s=wall_s, raw=raw)
 
-    def _played(self, name: str, host: Host, action: str, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of a play's `action` on one host. Raises _HostLost, or BackendLost after `cancel`."""
-        played = self._play(Play(name, self._inventory, action, host.name, variables))
+    def _played(
+        self, name: str, host: Host, action: str, variables: Mapping[str, Any], timeout_s: float
+    ) -> dict[str, Any]:
+        """The result of a play's `action`, which ends itself after `timeout_s`, on one host. Raises
+        _HostLost, or BackendLost after `cancel`."""
+        play = Play(name, self._inventory, action, host.name, variables, within_s=timeout_s + AROUND_S)
+        played = self._play(play)
         if played.cancelled:
             raise BackendLost(STOPPED)
         why = played.unreachable.get(host.name) or played.failed.get(host.name)
@@ -188,7 +195,7 @@ class FleetBackend(Backend):
 
     def _look(self, notify: Notify) -> None:
         """Compares the hosts, and sets aside those that cannot be reached."""
-        played = self._play(Play("facts.yml", self._inventory, "tiering_facts"))
+        played = self._play(Play("facts.yml", self._inventory, "tiering_facts", within_s=AROUND_S))
         if not played.ended:
             raise HostUnfit(f"the hosts cannot be looked at: {played.message or 'Ansible did not say why'}")
         for host in self._pool.in_use():
@@ -223,7 +230,9 @@ class FleetBackend(Backend):
             "trial_command": ["env", *(f"{name}={value}" for name, value in LOCALE.items()), *command],
             "trial_timeout_s": MOST_S,
         }
-        played = self._play(Play("trial.yml", self._inventory, "tiertune_trial", ",".join(names), variables))
+        limit, within_s = ",".join(names), MOST_S + AROUND_S
+        play = Play("trial.yml", self._inventory, "tiertune_trial", limit, variables, within_s=within_s)
+        played = self._play(play)
         if played.cancelled:
             raise BackendLost(STOPPED)
         if not played.ended:
