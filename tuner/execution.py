@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -117,10 +117,19 @@ class Bench:
 
 def attempt(backend: Backend, trial: Trial, timeline_points: int = 0) -> Measurement:
     """What came of a trial. Of all that the backend may do, only its being lost is raised."""
+
+    def run() -> Measurement:
+        verify(trial, backend.apply(trial))
+        return backend.run(trial, timeline_points)
+
+    return ended(run)
+
+
+def ended(run: Callable[[], Measurement]) -> Measurement:
+    """What came of `run`, with how long it took. Only BackendLost is raised."""
     began = time.perf_counter()
     try:
-        verify(trial, backend.apply(trial))
-        measurement = backend.run(trial, timeline_points)
+        measurement = run()
     except BackendLost:
         raise
     except ConfigRejected as error:

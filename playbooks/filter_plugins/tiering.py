@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -90,6 +91,20 @@ def quiet_settings(units: Sequence[str]) -> Entries:
     return [{"service": unit, "value": "stopped", "optional": True} for unit in units]
 
 
+def unit_words(words: Sequence[str]) -> str:
+    """A command as the line of a systemd unit has it, where blanks part words and `%` and `$` stand for
+    others."""
+    return " ".join(_unit_word(str(word)) for word in words)
+
+
+def _unit_word(word: str) -> str:
+    told = word.replace("%", "%%").replace("$", "$$")
+    if re.fullmatch(r"[^\s\"'\\;]+", word):
+        return told
+    escaped = told.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def _node(facts: Mapping[str, Any], node: str) -> Mapping[str, Any]:
     for found in facts["nodes"]:
         if int(found["number"]) == int(node):
@@ -111,4 +126,5 @@ class FilterModule:
             "far_settings": far_settings,
             "interrupt_settings": interrupt_settings,
             "quiet_settings": quiet_settings,
+            "unit_words": unit_words,
         }

@@ -11,6 +11,7 @@ description:
     changed, and never overwritten by a later run, so that C(state=restored) brings the host back to what it
     was before the first one.
   - Every setting is read back after it was written.
+  - While a trial runs on the host, nothing is set and nothing is given back.
 options:
   state:
     description: C(applied) sets what O(settings) lists, C(restored) brings back what the record holds.
@@ -35,6 +36,7 @@ options:
 """
 
 import contextlib
+import fcntl
 import glob
 import json
 import os
@@ -43,6 +45,8 @@ import struct
 import subprocess
 
 SCHEMA = 1
+TRIAL_LOCK = "/run/tiertune/trial.lock"
+"""Held by the module tiertune_trial while a trial runs, with the trial's name in it."""
 TRUE, FALSE = ("1", "y", "true", "on"), ("0", "n", "false", "off")
 
 
@@ -261,6 +265,22 @@ def write_record(path, found):
     os.close(descriptor)
 
 
+def refuse_during_trial():
+    """Raises CannotSet while a trial runs, which would be measured under two kinds of settings."""
+    try:
+        with open(TRIAL_LOCK) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                owner = json.loads(file.read() or "{}")
+                name = owner.get("name", "?")
+                raise CannotSet(
+                    f"trial {name} runs here, so that no setting is changed; playbooks/cancel.yml ends it"
+                ) from None
+    except FileNotFoundError:
+        pass
+
+
 def put(target, value):
     """Sets a value and reads it back."""
     try:
@@ -361,6 +381,8 @@ def main():
     )
     given = module.params
     try:
+        if not module.check_mode:
+            refuse_during_trial()
         if given["state"] == "applied":
             changes, absent = apply(given["settings"], given["record"], module.check_mode)
         else:

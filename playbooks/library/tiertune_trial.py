@@ -58,6 +58,10 @@ options:
     description: Seconds after which the command is ended.
     type: float
     default: 3600
+  settings:
+    description: Whether kernel settings of this trial's own are in force; where not, none of another may be.
+    type: bool
+    default: false
   folder:
     description: The folder for trials; each has one of its own below it, replaced by the next of that name.
     type: path
@@ -77,8 +81,13 @@ import sys
 import time
 
 LOCK = "/run/tiertune/trial.lock"
+SETTINGS = "/var/lib/tiertune/found-by-trial.json"
+"""What the host was set to before a trial with settings of its own, until these are given back."""
 MOST_OUTPUT_BYTES = 256 << 10  # what runs over stays in the folder; Ansible hands on no more than 700 kB
-GRACE_S = 5.0
+GRACE_S = 10.0
+"""From being asked to end until being killed: tierd puts the host back meanwhile."""
+KILLED_S = 120.0
+"""From being killed until being gone: kernels take a terabyte back in a minute."""
 YARDSTICK_S = 60.0
 SUBREAPER = 36
 LAUNCHER = """\
@@ -162,7 +171,7 @@ def reap():
 
 def end_all(pid):
     """Ends everything below a process: asks, waits, kills. True where nothing is left."""
-    for number, patience_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
+    for number, patience_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, KILLED_S)):
         deadline = time.monotonic() + patience_s
         # Whoever dies may leave children that had escaped the first look.
         while True:
@@ -256,6 +265,11 @@ def run(given):
     """One trial, from its files to its results."""
     folder = os.path.join(given["folder"], os.path.basename(given["name"]))
     lock = held_lock(given["name"])
+    if not given["settings"] and os.path.exists(SETTINGS):
+        raise CannotRun(
+            f"{SETTINGS}: settings of a trial that was cut off are still in force; playbooks/cancel.yml gives"
+            " them back"
+        )
     asked = Asked()
     ctypes.CDLL(None, use_errno=True).prctl(SUBREAPER, 1, 0, 0, 0)
     prepared(folder, given["files"])
@@ -319,11 +333,12 @@ def end():
         raise CannotRun(f"{LOCK} is held by another process than the one that it names")
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + 3 * GRACE_S
+    deadline = time.monotonic() + GRACE_S + KILLED_S + GRACE_S
     while start_ticks(pid) == owner["started"]:
         if time.monotonic() > deadline:
             end_all(pid)
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
             break
         time.sleep(0.05)
     return {"changed": True, "ended": owner["name"]}
@@ -345,6 +360,7 @@ def main():
             "path": {"type": "list", "elements": "path", "default": []},
             "yardstick": {"type": "list", "elements": "str", "default": []},
             "timeout_s": {"type": "float", "default": 3600.0},
+            "settings": {"type": "bool", "default": False},
             "folder": {"type": "path", "default": "/var/lib/tiertune/trials"},
         },
         required_if=[("state", "run", ("name", "command"))],

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import resource
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from tests.cli.small import WORKLOAD, tiertune, write_small
 from tiertune import __version__, engine
 from tiertune.tuner.api.evaluation import parse_seeds
 from tiertune.tuner.cli.app import app
+from tiertune.tuner.cli.doctor import _tracking
 from tiertune.tuner.cli.failures import say
 
 _GROUP = get_command(app)
@@ -357,3 +360,15 @@ def test_a_word_that_is_none_of_a_few_is_told_with_the_nearest(command: tuple[st
     assert done.stderr.startswith(f"tiertune: {said}")
     nearest = {"list": "systems", "run": "reference", "profile": "damon"}[command[0]]
     assert done.stderr.endswith(f"did you mean '{nearest}'?\n")
+
+
+@pytest.mark.parametrize("name", ["plain", "what? 100% #1"])
+def test_doctor_reads_the_mlflow_store_of_any_folder(tmp_path: Path, name: str) -> None:
+    """It advised to move a good one away."""
+    folder = tmp_path / name
+    folder.mkdir()
+    with closing(sqlite3.connect(folder / "mlflow.sqlite")) as database, database:
+        database.execute("create table runs (x)")
+        database.execute("insert into runs values (1)")
+    found = _tracking(folder)
+    assert (found.state, found.detail) == ("ok", f"{folder / 'mlflow.sqlite'}, 1 runs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import sys
 from collections.abc import Iterator
@@ -93,3 +94,9 @@ def test_links_to_mlflow_need_an_address_of_pages(tmp_path: Path) -> None:
     refused = tiertune("ui", "--results", tmp_path, "--mlflow-url", "tracking:5000")
     assert refused.exit_code == 2
     assert "the nearest is http://tracking:5000" in refused.stderr
+
+
+def test_the_address_of_mlflows_pages_is_one_also_in_ipv6(tmp_path: Path) -> None:
+    (tmp_path / "mlflow.sqlite").touch()
+    told = tiertune("ui", "--results", tmp_path, "--mlflow", "--host", "::1", "--json")
+    assert json.loads(told.stdout)["url"] == "http://[::1]:5000"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,20 @@ def test_pages(view: View, path: str, title: str, words: list[str]) -> None:
     shown = text_of(page.body)
     for word in words:
         assert word in shown
+
+
+@pytest.mark.parametrize("last", ["memory", "trial/validation/0"])
+def test_runs_on_hosts_are_not_called_simulated(tmp_path: Path, last: str) -> None:
+    path = campaign(tmp_path / NAME)
+    with closing(sqlite3.connect(path)) as database, database:
+        (text,) = database.execute("select document from campaign").fetchone()
+        document = json.loads(text)
+        document["campaign"]["live"] = list(document["cells"])
+        database.execute("update campaign set document = ?", (json.dumps(document),))
+    shown = text_of(page_of(View(Results(tmp_path)), f"/campaign/{NAME}/1/{last}").body)
+    assert "Over the run" in shown
+    assert '"time (s)"' in shown
+    assert "simulated" not in shown
 
 
 def test_knobs_of_an_address_are_shown(view: View) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ import pytest
 
 from tests.contracts.backend import BackendContract
 from tests.tuner.test_backends import TINY
-from tiertune.tuner.backend import Backend
+from tiertune.tuner import execution
+from tiertune.tuner.backend import Backend, BackendLost
 from tiertune.tuner.fleet import backend as fleet
 from tiertune.tuner.fleet.inventory import Host
 from tiertune.tuner.fleet.play import Played
 from tiertune.tuner.fleet.program import ansible_environment
+from tiertune.tuner.live.launch import launch
 from tiertune.tuner.simulation import SimBackend
-from tiertune.tuner.trial import Scenario, Trial
+from tiertune.tuner.trial import Scenario, Status, Trial
 from tiertune.workloads.definition import load_workload
 
 HOST = """\
@@ -49,8 +52,16 @@ class _Hosts:
     """Hosts on which a program takes as many seconds as its seed."""
 
     def __init__(
-        self, name: str, inventory: Path, action: str, limit: str = "", variables: Mapping[str, Any] = {}
+        self,
+        name: str,
+        inventory: Path,
+        action: str,
+        limit: str = "",
+        variables: Mapping[str, Any] = {},
+        *,
+        within_s: float,
     ) -> None:
+        assert variables.get("trial_timeout_s", 0.0) + 200 < within_s < math.inf
         self._name, self._limit, self._variables = name, limit, variables
 
     def run(self) -> Played:
@@ -100,6 +111,47 @@ class TestFleetBackend(BackendContract):
         }
         assert measurement.timeline["promotions_per_s"] == pytest.approx([10.0] * 9)
         assert measurement.worker in ("a", "b")
+
+    def test_a_trial_that_failed_names_its_host_and_its_own_time(
+        self, backend: Backend, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Who is woken looks for the one host on which trials crash; waiting for it is no time of a trial."""
+        said = {"ended": "finished", "returncode": 9, "output": "", "errors": "no luck\n", "wall_s": 1.0}
+        now_s = [0.0]
+        assert isinstance(backend, fleet.FleetBackend)
+        take = backend._pool._take
+
+        def waited(trial: Trial) -> Host:
+            now_s[0] += 100.0
+            return take(trial)
+
+        def crashes(self: _Hosts) -> Played:
+            now_s[0] += 2.0
+            return Played(results={self._limit: said})
+
+        monkeypatch.setattr(execution.time, "perf_counter", lambda: now_s[0])
+        monkeypatch.setattr(backend._pool, "_take", waited)
+        monkeypatch.setattr(_Hosts, "run", crashes)
+        found = execution.attempt(backend, self.trial())
+        assert found.status is Status.CRASHED
+        assert found.error == "RuntimeError: the command ended with 9: no luck"
+        assert (found.worker, found.wall_s) == ("a", 2.0)
+
+    def test_a_trial_that_has_its_host_when_all_is_stopped_does_not_begin(
+        self, backend: Backend, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It would have run to its end, for as long as that takes, with Ctrl-C waiting for it."""
+        begun: list[str] = []
+        monkeypatch.setattr(_Hosts, "run", lambda self: begun.append(self._name) or Played(cancelled=True))
+
+        def stopped_meanwhile(*told: Any) -> Any:
+            backend.cancel()
+            return launch(*told)
+
+        monkeypatch.setattr(fleet, "launch", stopped_meanwhile)
+        with pytest.raises(BackendLost):
+            backend.run(self.trial())
+        assert begun == []
 
 
 def test_every_value_of_a_config_survives_ansibles_extra_variables(tmp_path: Path) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.tuner.toy import SCENARIO
 from tiertune.tuner.backend import BackendLost
+from tiertune.tuner.cli.places import _begun
 from tiertune.tuner.fleet.inventory import Host
 from tiertune.tuner.fleet.pool import Pool
-from tiertune.tuner.trial import Trial
+from tiertune.tuner.journal import Journal
+from tiertune.tuner.trial import Measurement, Status, Trial
 
 A, B, C = Host("a"), Host("b"), Host("c")
 TRIAL = Trial("toy", "cell", 0, SCENARIO, "toy", {}, seed=1)
@@ -62,6 +65,24 @@ def test_a_block_moves_when_its_host_is_lost() -> None:
         assert host == B
     assert pool.aside == {"a": "unplugged"}
     assert pool.in_use() == [B]
+
+
+def test_a_block_that_was_begun_before_a_stop_goes_on_on_its_host(tmp_path: Path) -> None:
+    """`resume` compared the default of one host with the candidate of another."""
+    path = tmp_path / "toy/journal.sqlite"
+    path.parent.mkdir()
+    with Journal(path) as journal:
+        for number, (trial, host) in enumerate([(judged(7), "b"), (judged(8), "gone"), (TRIAL, "b")]):
+            begun = replace(trial, number=number)
+            journal.start(begun, ask_cpu_s=0.0, environment=None, decision="")
+            journal.finish(begun, Measurement(Status.OK, {"x": 1.0}, worker=host), 0.0)
+    pool, hosts = Pool([A, B], _begun(tmp_path, "toy")), []
+    for seed in (7, 8, 9, 7):
+        with pool.lent(judged(seed)) as host:
+            hosts.append(host.name)
+    # The host of the second block is no longer there, and the first block counts for whose turn it is.
+    assert hosts == ["b", "a", "a", "b"]
+    assert _begun(tmp_path, "other") == {}
 
 
 def test_whoever_waits_for_a_lost_host_gets_another() -> None:

@@ -37,7 +37,14 @@ class Plays:
         self.answers, self.asked = answers, list[tuple[list[str], str]]()
 
     def __call__(
-        self, name: str, inventory: Path, action: str, limit: str = "", variables: Mapping[str, Any] = {}
+        self,
+        name: str,
+        inventory: Path,
+        action: str,
+        limit: str = "",
+        variables: Mapping[str, Any] = {},
+        *,
+        within_s: float,
     ) -> Plays:
         self._name = name
         if name == "trial.yml":

@@ -166,3 +166,35 @@ def test_the_command_shows_and_compares(tmp_path: Path) -> None:
         refused = tiertune("diff", "here", name, folder=tmp_path)
         assert refused.returncode == 2
         assert f"{name}: this is no state of a host as" in refused.stderr
+
+
+def test_what_another_version_recorded_is_a_difference_and_no_bug(tmp_path: Path) -> None:
+    state = made(tmp_path)
+    document = state.document()
+    document["settings"]["cluster of caches"] = "4"
+    document["quantities"]["node dirty (kB) of node0"] = 7
+    found = differences(state, HostState.parse(document, "later.json"))
+    assert {(one.name, one.weight, one.b) for one in found} == {
+        ("cluster of caches", "notes", "4"),
+        ("node dirty (kB) of node0", "notes", "7"),
+    }
+    assert "does not record it" in found[0].why
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "sentence"),
+    [
+        ("settings", 3, "edited.json: settings: x: 3 is not a text"),
+        ("quantities", "lots", 'edited.json: quantities: x: "lots" is not a number'),
+        ("counters", 1.5, "edited.json: counters: x: 1.5 is not a whole number"),
+        ("counters", True, "edited.json: counters: x: true is not a whole number"),
+    ],
+)
+def test_a_state_with_a_value_of_another_kind_is_refused(
+    tmp_path: Path, part: str, value: object, sentence: str
+) -> None:
+    document = made(tmp_path).document()
+    document[part]["x"] = value
+    with pytest.raises(InputError) as raised:
+        HostState.parse(document, "edited.json")
+    assert str(raised.value) == sentence

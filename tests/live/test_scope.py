@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tiertune.tuner.live import scope
 from tiertune.tuner.live.scope import run_in_scope
 
 
@@ -46,6 +47,37 @@ def test_children_do_not_outlive_it(tmp_path: Path, seconds: int, timed_out: boo
     left = [int(pid) for pid in ended.output.split()]
     assert len(left) == 2
     assert not [pid for pid in left if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
+
+
+@pytest.mark.parametrize(("seconds", "timed_out"), [(0, False), (600, True)])
+def test_what_leaves_its_session_does_not_outlive_it_either(
+    tmp_path: Path, seconds: int, timed_out: bool
+) -> None:
+    """As daemons do; the next trial would run beside it."""
+    code = LEAVES_CHILDREN.replace(")'])", ")'], start_new_session=True)").format(seconds=seconds)
+    assert "start_new_session" in code
+    ended = run_in_scope(python(code), tmp_path, 1.0 if timed_out else 60)
+    assert ended.timed_out is timed_out
+    left = [int(pid) for pid in ended.output.split()]
+    assert len(left) == 2
+    assert not [pid for pid in left if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
+
+
+def test_the_time_that_its_children_take_to_end_is_not_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A workload without a runtime of its own is measured by this."""
+    monkeypatch.setattr(scope, "GRACE_S", 1.5)
+    stays = "trap '' TERM; echo ready; sleep 600 & wait; sleep 600"
+    code = f"""
+import subprocess
+subprocess.Popen(['sh', '-c', {stays!r}], stdout=subprocess.PIPE).stdout.readline()
+"""
+    began = time.perf_counter()
+    ended = run_in_scope(python(code), tmp_path, 60)
+    whole_s = time.perf_counter() - began
+    assert whole_s > 1.5
+    assert ended.wall_s < whole_s - 1.0
 
 
 def test_it_is_asked_to_end_before_it_is_killed(tmp_path: Path) -> None:

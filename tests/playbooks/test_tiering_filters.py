@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import Any
 
+import jinja2
 import pytest
 
 from tests.playbooks.loading import loaded
+from tests.source_tree import ROOT
 
 tiering = loaded("filter_plugins/tiering")
 
@@ -57,3 +61,17 @@ def test_a_far_node_has_no_processors() -> None:
     with pytest.raises(ValueError, match="processor 0"):
         tiering.far_settings(FACTS, "0", "", "")
     assert tiering.far_settings(FACTS, "", "", "") == []
+
+
+def test_words_of_a_command_stay_words_in_a_unit() -> None:
+    """A worker whose name had a blank in it was started again every ten seconds."""
+    words = ["/opt/tiertune", "--name", "rack 1", "100%", "$HOME", 'a"b\\c', "", "tcp://h:1"]
+    environment = jinja2.Environment(autoescape=False)
+    environment.filters.update(tiering.FilterModule().filters())
+    template = ROOT / "playbooks/roles/dask_worker/templates/tiertune-worker.service.j2"
+    text = environment.from_string(template.read_text()).render(__dask_worker_call=words)
+    (line,) = [line.removeprefix("ExecStart=") for line in text.splitlines() if line.startswith("ExecStart=")]
+    # As systemd reads it: quotes as in a shell, then these two are what they stand for.
+    assert [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(line)] == words
+    assert line.startswith("/opt/tiertune --name ")
+    assert not re.search(r"(?<!%)%(%%)*(?!%)|(?<!\$)\$(\$\$)*(?!\$)", line)

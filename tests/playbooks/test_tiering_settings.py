@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +166,44 @@ def test_mistakes_are_sentences(host: Host, entry: dict[str, Any]) -> None:
 )
 def test_kernels_answer_in_their_own_words(wanted: str, found: str, alike: bool) -> None:
     assert settings.same(wanted, found) is alike
+
+
+def test_nothing_is_set_or_given_back_while_a_trial_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who came second was refused its trial, after it had set what it wanted under that of somebody else."""
+    trial = loaded("library/tiertune_trial")
+    lock = str(tmp_path / "run/trial.lock")
+    monkeypatch.setattr(trial, "LOCK", lock)
+    monkeypatch.setattr(settings, "TRIAL_LOCK", lock)
+    settings.refuse_during_trial()
+    held = trial.held_lock("validation-3")
+    with pytest.raises(settings.CannotSet, match="trial validation-3 runs here"):
+        settings.refuse_during_trial()
+    os.close(held)
+    settings.refuse_during_trial()
+
+
+@pytest.mark.parametrize("state", ["applied", "restored"])
+def test_the_module_asks_whether_a_trial_runs_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    host = Host(tmp_path)
+    host.apply(host.entry("thp", "always"))
+    trial = loaded("library/tiertune_trial")
+    lock = str(tmp_path / "run/trial.lock")
+    monkeypatch.setattr(trial, "LOCK", lock)
+    held = trial.held_lock("search-1")
+    given = {"state": state, "record": host.record, "settings": [host.entry("thp", "never")]}
+    run = (
+        "import importlib.util, sys; from ansible.module_utils.testing import patch_module_args;"
+        f" spec = importlib.util.spec_from_file_location('settings', {str(settings.__file__)!r});"
+        " settings = importlib.util.module_from_spec(spec); spec.loader.exec_module(settings);"
+        f" settings.TRIAL_LOCK = {lock!r}\n"
+        f"with patch_module_args({given!r}): settings.main()"
+    )
+    said = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, timeout=60)
+    assert "trial search-1 runs here" in json.loads(said.stdout)["msg"], said
+    assert host.value("thp") == "always"
+    os.close(held)
+    assert subprocess.run([sys.executable, "-c", run], capture_output=True, timeout=60).returncode == 0

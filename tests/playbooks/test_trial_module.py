@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -13,7 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.playbooks.loading import loaded
 from tests.source_tree import ROOT
+from tiertune.tuner.live import scope
 
 RUNS = """
 import importlib.util, json, sys
@@ -22,6 +25,7 @@ spec = importlib.util.spec_from_file_location("trial", module)
 trial = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(trial)
 trial.LOCK = lock
+trial.SETTINGS = lock.replace("trial.lock", "found-by-trial.json")
 # Where systemd runs, a scope takes root; the way without it is the one under test.
 trial.scoped = lambda command, name: command
 try:
@@ -42,6 +46,7 @@ def begun(folder: Path, command: list[str], **more: Any) -> subprocess.Popen[str
         "path": [],
         "yardstick": [],
         "timeout_s": 60.0,
+        "settings": False,
         "fetch": [],
     }
     module = ROOT / "playbooks/library/tiertune_trial.py"
@@ -108,3 +113,45 @@ def test_the_command_does_not_outlive_whoever_runs_it(tmp_path: Path, number: si
         time.sleep(0.02)
     if number == signal.SIGTERM:
         assert json.loads(output)["ended"] == "asked to end by signal 15"
+
+
+def test_settings_of_a_trial_that_was_cut_off_are_those_of_no_other(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    record = tmp_path / "run/found-by-trial.json"
+    record.write_text('{"schema": 1, "found": []}')
+    running = begun(tmp_path, ["true"])
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert f"{record}: settings of a trial that was cut off are still in force" in errors
+    assert ended(tmp_path, ["true"], settings=True)["returncode"] == 0
+    record.unlink()
+    assert ended(tmp_path, ["true"])["returncode"] == 0
+
+
+@pytest.mark.parametrize(
+    ("tidies_s", "dies_s", "killed"), [(scope.GRACE_S - 1.0, 0.0, False), (math.inf, 60.0, True)]
+)
+def test_a_daemon_has_time_to_put_the_host_back_and_the_kernel_to_take_memory_back(
+    monkeypatch: pytest.MonkeyPatch, tidies_s: float, dies_s: float, killed: bool
+) -> None:
+    """As on a host that steers itself; a host was set aside because 1 TiB takes a while to be freed."""
+    trial = loaded("library/tiertune_trial")
+    now_s, sent = [0.0], dict[int, float]()
+
+    class Clock:
+        monotonic = staticmethod(lambda: now_s[0])
+
+        @staticmethod
+        def sleep(seconds: float) -> None:
+            now_s[0] += seconds
+
+    def below(_: int) -> list[int]:
+        gone = now_s[0] >= sent.get(signal.SIGTERM, math.inf) + tidies_s
+        gone = gone or now_s[0] >= sent.get(signal.SIGKILL, math.inf) + dies_s
+        return [] if gone else [4242]
+
+    monkeypatch.setattr(trial, "time", Clock)
+    monkeypatch.setattr(trial, "descendants", below)
+    monkeypatch.setattr(trial.os, "kill", lambda _, number: sent.setdefault(number, now_s[0]))
+    assert trial.end_all(1)
+    assert (signal.SIGKILL in sent) is killed

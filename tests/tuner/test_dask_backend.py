@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.cli.small import tiertune
 from tests.contracts.backend import BackendContract
 from tests.tuner.test_backends import tiny
 from tiertune.machines.definition import load_machine
@@ -60,6 +61,14 @@ class TestDaskBackend(BackendContract):
         return DaskBackend(
             inner, self.address, {SCENARIO.key: files}, 1, folder / "profiles", lambda sentence: None
         )
+
+    def test_a_worker_whose_name_is_taken_is_told_a_free_one(self) -> None:
+        """As two on one host are, where nobody names them."""
+        ran = tiertune("worker", self.address, "--cores", "1", "--name", "1")
+        assert ran.exit_code == 2
+        assert ran.stderr.splitlines()[1:] == [
+            f"tiertune: --name 1: a worker of {self.address} has this name; the nearest free one is 1-2"
+        ]
 
     def trial(self) -> Trial:
         return Trial("c", f"{SCENARIO.key}/hemem", 1, SCENARIO, "hemem", {"read_hot_threshold": 4}, 5)

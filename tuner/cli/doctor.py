@@ -176,7 +176,7 @@ def _tracking(results: Path) -> Finding:
     if not path.exists():
         return Finding("mlflow db", "ok", f"{path} will be made by the first campaign")
     try:
-        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
         try:
             runs = connection.execute("select count(*) from runs").fetchone()[0]
         finally:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tiertune.tuner.backend import Backend
     from tiertune.tuner.campaign import Campaign
     from tiertune.tuner.events import Listener
+    from tiertune.tuner.fleet.pool import Block
     from tiertune.tuner.live.fitness import Nodes
     from tiertune.tuner.plan import CampaignPlan
 
@@ -318,10 +319,29 @@ def running(
 
     hosts = hosts_of(places.hosts)
     backend = FleetBackend(
-        inner, places.hosts, hosts, workloads, lambda text: listener(Note(text)), places.mixed
+        inner,
+        places.hosts,
+        hosts,
+        workloads,
+        lambda text: listener(Note(text)),
+        places.mixed,
+        _begun(results, plan.name),
     )
     with _told_to_stop(backend.cancel):
         yield backend
+
+
+def _begun(results: Path, name: str) -> dict[Block, str]:
+    """The hosts on which an earlier run of the campaign began blocks of its judgement."""
+    from tiertune.tuner.fleet.pool import begun_blocks
+    from tiertune.tuner.journal import Journal
+    from tiertune.tuner.loop import journal_path
+
+    path = journal_path(results, name)
+    if not path.is_file():
+        return {}
+    with Journal(path, writer=False) as journal:
+        return begun_blocks(journal.rows())
 
 
 def backend_for(

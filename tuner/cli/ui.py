@@ -138,13 +138,16 @@ def _say_address(host: str, port: int, as_json: bool) -> None:
     import json
     import sys
 
-    name = f"[{host}]" if ":" in host else host
-    address = f"http://{name}:{port}/"
+    address = f"{_url(host, port)}/"
     if as_json:
         print(json.dumps({"url": address}))
     else:
         print(f"{address}  (Ctrl-C ends it)")
     sys.stdout.flush()
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _print_mlflow(results: Path, port: int, host: str, as_json: bool) -> None:
@@ -176,6 +179,6 @@ def _print_mlflow(results: Path, port: int, host: str, as_json: bool) -> None:
         str(port),
     ]
     if as_json:
-        print_json({"command": command, "url": f"http://{host}:{port}"})
+        print_json({"command": command, "url": _url(host, port)})
     else:
         print(shlex.join(command))

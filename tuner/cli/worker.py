@@ -62,10 +62,11 @@ async def _serve(scheduler: str, name: str, cores: int) -> None:
     from distributed.utils import get_ip
 
     from tiertune.tuner.cli.output import console
-    from tiertune.tuner.spread.address import greet
+    from tiertune.tuner.spread.address import check_name, greet
     from tiertune.tuner.spread.backend import SIMULATED
 
     await greet(scheduler)
+    await check_name(scheduler, name)
     with tempfile.TemporaryDirectory(prefix="tiertune-worker-") as scratch:
         # Listens only where the scheduler is reached: on loopback for one on this machine.
         nanny = Nanny(

@@ -14,6 +14,7 @@ from tiertune.tuner.simulation import SimBackend
 from tiertune.tuner.trial import Trial, fingerprint
 from tiertune.tuner.validation import outcome
 
+NOBODY_SEES = "This cell ran on real hosts, where nobody sees every page."
 BINS = 128
 MOMENTS = 80
 MOST_KEPT = 8
@@ -30,10 +31,10 @@ def page_maps(results: Results, campaign: str, number: str) -> dict[str, dict[st
     engine cannot do it."""
     with opened(results, campaign, number) as cell:
         judged = outcome(cell.journal, cell.key, cell.objective, cell.claim.generation)
-        live = cell.key in cell.claim.document["campaign"].get("live", ())
+        live = cell.live
         contents = cell.contents
     if live:
-        raise InputError("This cell ran on real hosts, where nobody sees every page.")
+        raise InputError(NOBODY_SEES)
     if not judged.winner_rows:
         raise InputError("There is nothing to compare before validation.")
     trials = {"default": judged.default_rows[0].trial, "tuned": judged.winner_rows[0].trial}

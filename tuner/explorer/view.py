@@ -65,6 +65,11 @@ class OpenCell:
         return self.objectives.second if self.objectives is not None else None
 
     @property
+    def live(self) -> bool:
+        """Whether its trials ran on real hosts, in real time."""
+        return self.key in self.claim.document["campaign"].get("live", ())
+
+    @property
     def address(self) -> str:
         """Of its pages."""
         return address("campaign", self.campaign, self.number)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from tiertune.tuner.backend import STOPPED, Backend, BackendLost, HostUnfit, Notify
+from tiertune.tuner.execution import ended
 from tiertune.tuner.fleet.inventory import Host
 from tiertune.tuner.fleet.likeness import differences, traits
 from tiertune.tuner.fleet.play import Play, Played
-from tiertune.tuner.fleet.pool import Pool
+from tiertune.tuner.fleet.pool import Block, Pool
 from tiertune.tuner.fleet.yardstick import YARDSTICK, Drift
 from tiertune.tuner.live import report
 from tiertune.tuner.live.fitness import Nodes
@@ -27,12 +29,16 @@ from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial
 from tiertune.workloads.definition import Workload
 from tiertune.workloads.live import HostPart
 
+AROUND_S = 900.0
+"""What a play may take beside the trial itself: connecting, settings, the yardstick, ending what is left."""
+
 
 class FleetBackend(Backend):
     """Runs live trials by Ansible; `inner` checks configs, and runs what has no host part.
 
     `workloads` has the workload of each scenario by the scenario's key. Hosts that differ are refused unless
-    `mixed`. Raises BackendLost where no host is left.
+    `mixed`. `begun` has the hosts of blocks of a judgement that are to be completed. Raises BackendLost where
+    no host is left.
     """
 
     name: ClassVar[str] = "fleet"
@@ -45,13 +51,15 @@ class FleetBackend(Backend):
         workloads: Mapping[str, Workload],
         notify: Notify,
         mixed: bool = False,
+        begun: Mapping[Block, str] | None = None,
     ) -> None:
         self._inner, self._inventory, self._notify, self._mixed = inner, inventory, notify, mixed
-        self._workloads, self._pool = workloads, Pool(hosts)
+        self._workloads, self._pool = workloads, Pool(hosts, begun)
         self._traits: dict[str, dict[str, str]] = {}
         self._drift = {host.name: Drift(host.drift_limit) for host in hosts}
         self._plays: set[Play] = set()
         self._mutex = threading.Lock()
+        self._stopped = False
         self._looked = False
         self._probed: list[list[str]] = []
         # A block of a judgement waits for its own host, and must not keep others from theirs meanwhile.
@@ -77,15 +85,18 @@ class FleetBackend(Backend):
         return self._inner.apply(trial)
 
     def run(self, trial: Trial, timeline_points: int = 0) -> Measurement:
-        """The measurement of some host, which it names. Raises BackendLost where no host is left."""
+        """What came of it on some host, which it names also where it failed. Raises BackendLost where no host
+        is left."""
         if not self._is_live(trial.scenario):
             return self._inner.run(trial, timeline_points)
         while True:
             with self._pool.lent(trial) as host:
                 try:
-                    return self._on(host, trial, timeline_points)
+                    found = ended(partial(self._on, host, trial, timeline_points))
                 except _HostLost as lost:
                     self._lose(host, lost.why)
+                else:
+                    return replace(found, worker=host.name)
 
     def facts(self) -> dict[str, str]:
         """Those of the simulator, and what the hosts are; where they differ, host by host."""
@@ -104,7 +115,10 @@ class FleetBackend(Backend):
     def cancel(self) -> None:
         """Ends every live trial, on its host as well; trials in flight raise BackendLost. For any thread."""
         self._pool.close(STOPPED)
-        for play in list(self._plays):
+        with self._mutex:
+            self._stopped = True
+            plays = list(self._plays)
+        for play in plays:
             play.cancel()
 
     def close(self) -> None:
@@ -131,7 +145,7 @@ class FleetBackend(Backend):
             "trial_yardstick": YARDSTICK,
         }
         self._notify(f"{host.name}: {trial.purpose} {trial.number} of {trial.cell}")
-        said = self._played("trial.yml", host, "tiertune_trial", variables)
+        said = self._played("trial.yml", host, "tiertune_trial", variables, part.timeout_s)
         drift = self._drift[host.name].seen(said.get("yardstick", ""))
         if drift is not None:
             raise _HostLost(drift)
@@ -141,11 +155,15 @@ class FleetBackend(Backend):
         except HostUnfit as error:
             raise _HostLost(str(error)) from error
         wall_s, raw = float(said["wall_s"]), raw_of(host.name, said)
-        return Measurement(Status.OK, metrics, timeline, wall_s=wall_s, raw=raw, worker=host.name)
+        return Measurement(Status.OK, metrics, timeline, wall_s=wall_s, raw=raw)
 
-    def _played(self, name: str, host: Host, action: str, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of a play's `action` on one host. Raises _HostLost, or BackendLost after `cancel`."""
-        played = self._play(Play(name, self._inventory, action, host.name, variables))
+    def _played(
+        self, name: str, host: Host, action: str, variables: Mapping[str, Any], timeout_s: float
+    ) -> dict[str, Any]:
+        """The result of a play's `action`, which ends itself after `timeout_s`, on one host. Raises
+        _HostLost, or BackendLost after `cancel`."""
+        play = Play(name, self._inventory, action, host.name, variables, within_s=timeout_s + AROUND_S)
+        played = self._play(play)
         if played.cancelled:
             raise BackendLost(STOPPED)
         why = played.unreachable.get(host.name) or played.failed.get(host.name)
@@ -160,6 +178,9 @@ class FleetBackend(Backend):
 
     def _play(self, play: Play) -> Played:
         with self._mutex:
+            # One that was not there yet when `cancel` looked for it finds out here.
+            if self._stopped:
+                raise BackendLost(STOPPED)
             self._plays.add(play)
         try:
             return play.run()
@@ -174,7 +195,7 @@ class FleetBackend(Backend):
 
     def _look(self, notify: Notify) -> None:
         """Compares the hosts, and sets aside those that cannot be reached."""
-        played = self._play(Play("facts.yml", self._inventory, "tiering_facts"))
+        played = self._play(Play("facts.yml", self._inventory, "tiering_facts", within_s=AROUND_S))
         if not played.ended:
             raise HostUnfit(f"the hosts cannot be looked at: {played.message or 'Ansible did not say why'}")
         for host in self._pool.in_use():
@@ -209,7 +230,9 @@ class FleetBackend(Backend):
             "trial_command": ["env", *(f"{name}={value}" for name, value in LOCALE.items()), *command],
             "trial_timeout_s": MOST_S,
         }
-        played = self._play(Play("trial.yml", self._inventory, "tiertune_trial", ",".join(names), variables))
+        limit, within_s = ",".join(names), MOST_S + AROUND_S
+        play = Play("trial.yml", self._inventory, "tiertune_trial", limit, variables, within_s=within_s)
+        played = self._play(play)
         if played.cancelled:
             raise BackendLost(STOPPED)
         if not played.ended:
@@ -236,7 +259,7 @@ class FleetBackend(Backend):
 
 
 @dataclass
-class _HostLost(Exception):
+class _HostLost(BackendLost):
     """A host that can have no further trial; the trial itself is not to blame."""
 
     why: str

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +33,8 @@ class Played:
 
 
 class Play:
-    """A play that is about to run. `task` is told each task that begins, with its host.
+    """A play that is about to run. `task` is told each task that begins, with its host. After `within_s` it
+    is ended: a host whose disk has died answers for ever that it is there.
 
     Everything that Ansible writes on this machine goes to a folder that is gone afterwards: inventories and
     results of tasks may hold what nobody should keep.
@@ -45,9 +48,12 @@ class Play:
         limit: str = "",
         variables: Mapping[str, Any] | None = None,
         task: Callable[[str, str], None] = lambda host, task: None,
+        *,
+        within_s: float = math.inf,
     ) -> None:
         self._playbook, self._inventory, self._action = playbook(name), inventory, action
         self._limit, self._variables, self._task = limit, dict(variables or {}), task
+        self._within_s, self._until = within_s, math.inf
         self._stop = threading.Event()
         self._played = Played()
         self._items_failed: dict[str, str] = {}
@@ -61,6 +67,7 @@ class Play:
         import ansible_runner
 
         program("ansible-playbook")
+        self._until = time.monotonic() + self._within_s
         with tempfile.TemporaryDirectory(prefix="tiertune-play-") as folder:
             lease = Lease(Path(folder, "lease"))
             private = Path(folder, "runner")
@@ -79,16 +86,21 @@ class Play:
                     envvars={**ansible_environment(), **bound},
                     settings={"suppress_ansible_output": True, "pexpect_use_poll": True},
                     event_handler=self._event,
-                    cancel_callback=self._stop.is_set,
+                    cancel_callback=self._is_over,
                     quiet=True,
                 )
             finally:
                 lease.release()
         played = self._played
-        played.cancelled = ran.status == "canceled"
+        played.cancelled = self._stop.is_set() and ran.status == "canceled"
+        if ran.status == "canceled" and not played.cancelled:
+            played.message = f"it did not end within {self._within_s:g} s"
         # 2: a host failed, 4: one was unreachable; both are told by host.
         played.ended = ran.rc in (0, 2, 4) or bool(played.failed or played.unreachable)
         return played
+
+    def _is_over(self) -> bool:
+        return self._stop.is_set() or time.monotonic() > self._until
 
     def _event(self, event: Mapping[str, Any]) -> bool:
         kind, data = event.get("event", ""), event.get("event_data", {})

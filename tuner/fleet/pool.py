@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tiertune.tuner.backend import BackendLost
 from tiertune.tuner.fleet.inventory import Host
+from tiertune.tuner.journal import Row
 from tiertune.tuner.trial import Trial
 
 Block = tuple[str, str, int]
@@ -17,14 +18,14 @@ class Pool:
     """The hosts of a campaign. Safe to use from several threads.
 
     Whoever waits for a host that is set aside meanwhile gets another one; where none is left, BackendLost is
-    raised.
+    raised. `begun` has the hosts of blocks that an earlier run of the campaign began.
     """
 
-    def __init__(self, hosts: Sequence[Host]) -> None:
+    def __init__(self, hosts: Sequence[Host], begun: Mapping[Block, str] | None = None) -> None:
         self._hosts = {host.name: host for host in hosts}
         self._aside: dict[str, str] = {}
         self._busy: set[str] = set()
-        self._blocks: dict[Block, str] = {}
+        self._blocks = {block: name for block, name in (begun or {}).items() if name in self._hosts}
         self._changed = threading.Condition()
         self._closed: str | None = None
 
@@ -99,3 +100,13 @@ class Pool:
             ]
             self._blocks[block] = min(left, key=lambda name: (of_stage.count(name), name))
         return self._blocks[block]
+
+
+def begun_blocks(rows: Iterable[Row]) -> dict[Block, str]:
+    """The host of each block of which a journal's `rows` have a run; of one that moved, the last."""
+    ran = [row for row in rows if row.trial.purpose != "search" and row.worker is not None]
+    return {
+        (row.trial.cell, row.trial.purpose, row.trial.seed): row.worker
+        for row in sorted(ran, key=lambda row: row.finished_at or "")
+        if row.worker is not None
+    }

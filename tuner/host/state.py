@@ -42,6 +42,14 @@ class HostState:
             and isinstance(counters, dict)
         ):
             raise InputError(f"{origin}: this is no state of a host as `tiertune host show --json` prints it")
+        for part, entries, kind, what in (
+            ("settings", settings, str, "a text"),
+            ("quantities", quantities, (int, float), "a number"),
+            ("counters", counters, int, "a whole number"),
+        ):
+            for name, value in entries.items():
+                if not isinstance(value, kind) or isinstance(value, bool):
+                    raise InputError(f"{origin}: {part}: {name}: {json.dumps(value)} is not {what}")
         return cls(settings, quantities, counters, str(document.get("host", "")))
 
     def since(self, before: HostState) -> dict[str, int]:
@@ -89,11 +97,13 @@ def state_of_raw(raw: str | None, origin: str) -> HostState | None:
 
 
 def aspect_of(name: str) -> Aspect:
-    """The declaration behind a name in a state, such as that of `governor cpu3`."""
+    """The declaration behind a name in a state, such as that of `governor of cpu3`. States are kept for long,
+    and may have what another version recorded."""
     declared = [
         a for a in (*SETTINGS, *QUANTITIES, *COUNTERS) if name == a.name or name.startswith(f"{a.name} of ")
     ]
-    return max(declared, key=lambda aspect: len(aspect.name))
+    unknown = Aspect(name, "", "this version of tiertune does not record it", "notes")
+    return max(declared, key=lambda aspect: len(aspect.name), default=unknown)
 
 
 def _values(root: Path, aspect: Aspect) -> Iterator[tuple[str, str]]:

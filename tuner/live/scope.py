@@ -10,6 +10,7 @@ import signal
 import subprocess
 import threading
 import time
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +26,14 @@ LOOK_S = 0.1
 _ENDS_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM", "--")
 
 
+MARK = "TIERTUNE_SCOPE"
+"""Environment variable that all processes of a command inherit, also those that leave its session."""
+
+
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended: its exit code (negative for a signal), and whether that was by its timeout."""
+    """How a command ended: its exit code (negative for a signal), and whether that was by its timeout.
+    `wall_s` is until then, without what ending the processes that it left took."""
 
     returncode: int
     timed_out: bool
@@ -46,6 +52,7 @@ def run_in_scope(
     """
     _check_program(command[0], folder)
     places = folder / "output.txt", folder / "errors.txt"
+    mark = uuid.uuid4().hex
     began = time.perf_counter()
     with places[0].open("wb") as output, places[1].open("wb") as errors:
         process = subprocess.Popen(
@@ -54,15 +61,17 @@ def run_in_scope(
             stdout=output,
             stderr=errors,
             cwd=folder,
+            env={**os.environ, MARK: mark},
             start_new_session=True,
         )
         try:
             _wait(process, timeout_s, stop)
+            wall_s = time.perf_counter() - began
             timed_out = process.returncode is None and not (stop is not None and stop.is_set())
         finally:
-            _end_all(process)
+            _end_all(process, mark)
     texts = [place.read_text(encoding="utf-8", errors="replace") for place in places]
-    return Ended(process.returncode, timed_out, texts[0], texts[1], time.perf_counter() - began)
+    return Ended(process.returncode, timed_out, texts[0], texts[1], wall_s)
 
 
 def _check_program(name: str, folder: Path) -> None:
@@ -84,30 +93,33 @@ def _wait(process: subprocess.Popen[bytes], within_s: float, stop: threading.Eve
             process.wait(left_s if stop is None else min(left_s, LOOK_S))
 
 
-def _end_all(process: subprocess.Popen[bytes]) -> None:
-    """The command first, so that it can tidy up; then whatever of its session is left."""
+def _end_all(process: subprocess.Popen[bytes], mark: str) -> None:
+    """The command first, so that it can tidy up; then whatever it left."""
     if process.poll() is None:
         process.terminate()
         _wait(process, GRACE_S)
     for how in (signal.SIGTERM, signal.SIGKILL):
-        for pid in _session(process.pid):
+        for pid in _left(process.pid, mark):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, how)
         until = time.monotonic() + (GRACE_S if how == signal.SIGTERM else 1.0)
-        while _session(process.pid) and time.monotonic() < until:
+        while _left(process.pid, mark) and time.monotonic() < until:
             time.sleep(0.02)
     if process.poll() is None:
         process.kill()
         process.wait()
 
 
-def _session(leader: int) -> list[int]:
-    """Processes of the session of `leader` that still run."""
+def _left(leader: int, mark: str) -> list[int]:
+    """Processes of the session of `leader` that still run, and those that left it and have its mark."""
     found = []
+    marked = f"{MARK}={mark}".encode()
     for place in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             # The name is in brackets and may hold anything.
             state, _parent, _group, session = place.read_text(errors="replace").rpartition(")")[2].split()[:4]
-            if int(session) == leader and state not in "ZX":
+            if state in "ZX":
+                continue
+            if int(session) == leader or marked in place.with_name("environ").read_bytes().split(b"\0"):
                 found.append(int(place.parent.name))
     return found

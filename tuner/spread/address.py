@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import count
 
 from tiertune.files import InputError
 
@@ -44,3 +45,20 @@ async def greet(address: str) -> None:
     except Exception as error:  # whatever another program that listens there made of it
         raise OSError(f"what answers there is none: {type(error).__name__}: {error}") from error
     await comm.close()
+
+
+async def check_name(address: str, name: str) -> None:
+    """Raises InputError where a worker of the scheduler has this name. A worker that finds that out itself
+    says so twice, with tracebacks."""
+    from distributed import Security
+    from distributed.core import rpc
+
+    security = Security().get_connection_args("client")
+    async with rpc(address, timeout=CONNECT_S, connection_args=security) as scheduler:
+        told = await scheduler.identity(n_workers=-1)
+    taken = {str(worker["name"]) for worker in told["workers"].values()}
+    if name in taken:
+        free = next(f"{name}-{number}" for number in count(2) if f"{name}-{number}" not in taken)
+        raise InputError(
+            f"--name {name}: a worker of {address} has this name; the nearest free one is {free}"
+        )

@@ -1,4 +1,4 @@
-"""What memory did over simulated time: the columns that runs of the first validation seed keep."""
+"""What memory did over time: the columns that runs of the first validation seed keep."""
 
 from __future__ import annotations
 
@@ -18,8 +18,14 @@ PANELS: tuple[tuple[str, tuple[str, ...]], ...] = (
 """Title of a panel, and the columns whose sum it shows."""
 
 
-def timelines(runs: Mapping[str, Mapping[str, list[float]]], look: Look) -> Figure:
-    """Columns by name of each run by its role (default, tuned, or another word), one panel below another."""
+def over_time(live: bool) -> str:
+    """The title of such a figure."""
+    return "Over the run" if live else "Over simulated time"
+
+
+def timelines(runs: Mapping[str, Mapping[str, list[float]]], look: Look, *, live: bool = False) -> Figure:
+    """Columns by name of each run by its role (default, tuned, or another word), one panel below another.
+    `live` runs were on a host."""
     from plotly.subplots import make_subplots
 
     panels = [
@@ -53,5 +59,5 @@ def timelines(runs: Mapping[str, Mapping[str, list[float]]], look: Look) -> Figu
     axis = {"gridcolor": look.grid, "linecolor": look.grid, "zerolinecolor": look.grid}
     figure.update_xaxes(**axis)
     figure.update_yaxes(**axis)
-    figure.update_xaxes(title="simulated time (s)", row=max(1, len(panels)), col=1)
+    figure.update_xaxes(title="time (s)" if live else "simulated time (s)", row=max(1, len(panels)), col=1)
     return figure

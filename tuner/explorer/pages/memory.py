@@ -1,13 +1,13 @@
-"""What memory did over simulated time: default beside tuned."""
+"""What memory did over time: default beside tuned."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tiertune.engine import EngineError
-from tiertune.tuner.explorer.figures.timeline import timelines
+from tiertune.tuner.explorer.figures.timeline import over_time, timelines
 from tiertune.tuner.explorer.page import Page, Parts, figure_box
-from tiertune.tuner.explorer.page_maps import page_maps
+from tiertune.tuner.explorer.page_maps import NOBODY_SEES, page_maps
 from tiertune.tuner.explorer.pages.cell import head, title_of
 from tiertune.tuner.explorer.problem import UNREADABLE, sentence_of
 from tiertune.tuner.explorer.view import OpenCell, View, opened
@@ -26,7 +26,7 @@ def memory_page(view: View, campaign: str, number: str) -> Page:
     parts = Parts()
     with opened(view.results, campaign, number) as cell:
         body, title = head(cell, "memory"), title_of(cell, "memory")
-        runs = _runs(cell)
+        runs, live = _runs(cell), cell.live
         tuned = "the tuned configuration"
         if cell.objectives is not None:
             tuned = f"the one selected as best in {cell.objective.metric}"
@@ -36,11 +36,13 @@ def memory_page(view: View, campaign: str, number: str) -> Page:
     body.append(
         parts.figure(
             "timelines",
-            timelines(runs, view.look),
-            "Over simulated time",
+            timelines(runs, view.look, live=live),
+            over_time(live),
             f"One validation run with the default and one with {tuned}, on the same seed.",
         )
     )
+    if live:
+        return Page(title, [*body, html.P(NOBODY_SEES)], parts.live)
     body += [
         html.H2("Pages, default beside tuned"),
         dcc.Store(id="movie-of", data=[campaign, number]),

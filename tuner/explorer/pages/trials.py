@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 from tiertune.files import InputError
-from tiertune.tuner.explorer.figures.timeline import timelines
+from tiertune.tuner.explorer.figures.timeline import over_time, timelines
 from tiertune.tuner.explorer.page import Page, Parts, address, facts, figure_box, link, plain_table
 from tiertune.tuner.explorer.pages.cell import head, title_of
 from tiertune.tuner.explorer.trials import KNOB, axes_of, trial_rows
@@ -110,6 +110,7 @@ def trial_page(view: View, campaign: str, number: str, purpose: str, trial: str)
             raise InputError(f"cell {number} of {campaign} has no {purpose} trial {trial} yet")
         body, title = head(cell, "trial"), title_of(cell, f"{purpose} {trial}")
         why, columns = cell.journal.decisions(row.trial), cell.journal.timeline(row.trial)
+        live = cell.live
         objectives, default = tuple(cell.objectives or (cell.objective,)), cell.contents["default"]
     body += [
         html.H2(f"{purpose.capitalize()} trial {trial}"),
@@ -120,8 +121,8 @@ def trial_page(view: View, campaign: str, number: str, purpose: str, trial: str)
         body.append(html.P(row.error, className="problem"))
     body.append(html.P(link("Its MLflow run", address("mlflow", campaign, number, purpose, trial))))
     if columns:
-        figure = timelines({f"{purpose} {trial}": columns}, view.look)
-        body.append(figure_box(figure, "Over simulated time", "What the run did, slice by slice."))
+        figure = timelines({f"{purpose} {trial}": columns}, view.look, live=live)
+        body.append(figure_box(figure, over_time(live), "What the run did, slice by slice."))
     body.append(
         plain_table(
             "Configuration",
