@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.comparison.planted import changed, figures
 from tiertune.tuner.comparison.measured import scenes_of
+from tiertune.tuner.comparison.page import median_and_range
 from tiertune.tuner.comparison.scores import DEFAULT, TUNED, entries_of, pairs_at, ranks_at, scores_of
 from tiertune.tuner.comparison.tuning import flips_of
 from tiertune.tuner.trial import Contention, Objective, Scenario
@@ -44,3 +45,7 @@ def test_pairs_of_scenarios_that_differ_in_threads_alone_are_all_counted() -> No
         duel for stage in (DEFAULT, TUNED) for duel in pairs_at(scores, stage, ranks_at(scores, stage)[1])[1]
     ]
     assert flips_of(duels)[1] == 12 * 3
+
+
+def test_the_median_of_an_even_number_of_taus_lies_between_the_two_in_the_middle() -> None:
+    assert median_and_range([1.0, -1.0, 0.0, 0.5]) == "0.250 (-1.000 to 1.000)"
