@@ -65,15 +65,17 @@ def studied(campaign: Campaign, count: int, gain: Gain, noise: float = 0.0, luck
 def test_transfers_that_are_as_good_as_the_default_are_seldom_counted_as_more_or_less(
     campaign: Campaign,
 ) -> None:
-    found = [studied(campaign, 8, lambda *_: 0.0, 0.02, luck)["summary"] for luck in range(10)]
-    assert sum(one["better_by_themselves"] + one["worse_by_themselves"] for one in found) > 10
-    assert sum(one["better_than_default"] + one["worse_than_default"] for one in found) <= 1
+    found = [studied(campaign, 5, lambda *_: 0.0, 0.02, luck)["summary"] for luck in range(20)]
+    alone = sum(one["better_by_themselves"] + one["worse_by_themselves"] > 0 for one in found)
+    together = sum(one["better_than_default"] + one["worse_than_default"] > 0 for one in found)
+    # One in twenty studies is to be expected; by themselves, most have some.
+    assert together <= 3 < 8 <= alone
 
 
 def test_transfers_that_are_far_worse_are_all_counted(campaign: Campaign) -> None:
-    document = studied(campaign, 8, lambda origin, to, _: 0.3 if origin == to else -0.3, 0.01)
+    document = studied(campaign, 5, lambda origin, to, _: 0.3 if origin == to else -0.3, 0.01)
     summary = document["summary"]
-    assert summary["transfers"] == summary["worse_than_default"] >= 42
+    assert summary["transfers"] == summary["worse_than_default"] >= 12
     assert f"{summary['transfers']} of {summary['transfers']} transfers are worse" in document["verdict"]
 
 
