@@ -27,8 +27,8 @@ NOT_MEASURED = (
 )
 ONE_SEED = "The luck of the seed: each lead is of one seed, so it has no interval."
 SEEDS = (
-    "The luck of the seeds in changed models: leads are of medians over {} seeds, and only that of the"
-    " machine file's own values has an interval, of the mean over paired seeds."
+    "The luck of the seeds in changed models: leads are of means over {} paired seeds, and only that"
+    " of the machine file's own values has an interval."
 )
 
 
