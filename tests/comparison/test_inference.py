@@ -197,3 +197,12 @@ def test_a_against_a_is_calibrated_until_alarms_are_too_many() -> None:
 def test_alarms_too_small_to_count_are_alarms_of_the_test_all_the_same() -> None:
     found = calibration([0.01] * 30 + [0.5] * 70, [0] * 100)
     assert (found.alarms, found.shown, found.holds) == (30, 0, False)
+
+
+def test_an_order_of_ties_alone_has_no_tau() -> None:
+    """Three systems that are first, second and third once each: the verdict said that tau was nan."""
+    turning = np.array([[1.0, 2.0, 3.0], [2.0, 3.0, 1.0], [3.0, 1.0, 2.0]])
+    settled = np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 3.0, 2.0]])
+    assert tau_interval(turning, settled) is None
+    assert tau_interval(settled, turning) is None
+    assert tau_interval(settled, settled) is not None

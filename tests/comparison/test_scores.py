@@ -25,7 +25,7 @@ from tiertune.tuner.comparison.scores import (
     scores_of,
     slowdown,
 )
-from tiertune.tuner.comparison.tuning import calibration_of, tuning_of
+from tiertune.tuner.comparison.tuning import calibration_of, flips_of, tuning_of
 
 DEFAULTS = {"a": 1.2, "b": 1.3, "c": 1.6, "d": 1.8}
 # c is the last but one at default and the first when tuned.
@@ -77,6 +77,22 @@ def test_planted_flips_are_shown_and_no_others() -> None:
     assert tuning.tau is not None
     assert tuning.tau.value == pytest.approx(1 - 2 * 2 / 6)
     assert tuning.tau_repeated == 1.0
+
+
+def test_of_systems_that_are_equal_when_tuned_hardly_a_flip_is_shown() -> None:
+    """Ten systems make 540 pairs in twelve scenarios: shown pair by pair, half of comparisons had a flip."""
+    default = {f"s{number}": 1.1 * 1.03**number for number in range(10)}
+    gain = {name: value / 1.1 for name, value in default.items()}
+    false = 0
+    for seed in range(8):
+        scores = scores_of(figures(default, gain, noise=0.005, luck=0.01, seed=seed, seeds=8))
+        duels: list[Duel] = []
+        for stage in STAGES:
+            duels += pairs_at(scores, stage, ranks_at(scores, stage)[1])[1]
+        flips, pairs = flips_of(duels)
+        assert pairs == 540
+        false += any(flip.shown for flip in flips)
+    assert false <= 1
 
 
 def test_tuning_that_lifts_all_alike_leaves_the_ranking() -> None:

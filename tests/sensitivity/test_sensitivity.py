@@ -14,7 +14,7 @@ from tests.cli.small import WORKLOAD, tiertune
 from tiertune.files import InputError
 from tiertune.machines.definition import load_machine
 from tiertune.tuner.sensitivity.conclusion import Conclusion, read_conclusion
-from tiertune.tuner.sensitivity.page import document_of, lead_rows, leads_of, percent, told
+from tiertune.tuner.sensitivity.page import document_of, lead_rows, leads_of, percent, span_with_median, told
 from tiertune.tuner.sensitivity.parameters import PARAMETERS, changed_machine, samples_of
 from tiertune.tuner.sensitivity.picture import margins, tornado
 from tiertune.tuner.sensitivity.study import SceneStudy, Verdict, judged
@@ -107,18 +107,19 @@ SENTENCES: list[tuple[list[list[float | None]], str]] = [
     (
         [[5.0, -1.0, 6.0, 5.0, -2.0], [5.0] * 5],
         (
-            "not robust, it holds in 8 of 10 models, robust in 1 of 2 scenarios; migration_cost or"
-            " parallelism_random alone can undo it"
+            "not robust, it holds in 8 of 10 pairs of model and scenario, robust in 1 of 2 scenarios;"
+            " migration_cost or parallelism_random alone can undo it"
         ),
     ),
     (
         [[-1.0] * 5, [5.0] * 5],
         (
-            "not robust, it holds in 5 of 10 models, robust in 1 of 2 scenarios; not even with the machine"
-            " file's own values in 1 of 2 scenarios"
+            "not robust, it holds in 5 of 10 pairs of model and scenario, robust in 1 of 2 scenarios;"
+            " not even with the machine file's own values in 1 of 2 scenarios"
         ),
     ),
     ([[5.0, None, 5.0, 5.0, None]], "not known, 2 of 5 models failed"),
+    ([[5.0, None, 5.0, 5.0, 5.0], [5.0] * 5], "not known, 1 of 10 pairs of model and scenario failed"),
 ]
 
 
@@ -151,6 +152,10 @@ def test_scenarios_beside_each_other() -> None:
     assert heads == ["scene", "model", "changed", *names, "lead_pct", "needed_lead_pct", "holds"]
     assert rows[0] == ["one", "nominal", "nominal", None, None, 5.0, 2.0, True]
     assert [row[-1] for row in rows] == [True, True, True, False, True, True, None, True, True, True]
+
+
+def test_the_median_of_an_even_number_of_leads_lies_between_the_two_in_the_middle() -> None:
+    assert span_with_median([9.0, -1.0, 1.0, 3.0]) == "-1.0 % to +9.0 %, median +2.0 %"
 
 
 def test_leads_next_to_nothing_keep_their_sign() -> None:

@@ -100,6 +100,21 @@ def test_no_change_is_no_breakpoint_and_failed_ends_are_gaps(context: Context) -
     assert line["points"][-1]["state"] == "failed"
     assert "does not fit" in line["points"][-1]["reason"]
     assert len(laboratory.asked) == 2 * 6
+    assert line["told"] == "2:1 to 1:8; failed at 1:16"
+
+
+def test_a_step_whose_middle_fails_is_asked_for_once_and_no_everywhere(context: Context) -> None:
+    document, laboratory = walked(
+        context, (0.5, 16.0), gain=lambda at: 0.3 if at < 3 else -0.1, failing=lambda at: 2.5 < at < 4
+    )
+    (line,) = document["lines"]
+    (found,) = line["breakpoints"]
+    assert found["told"].endswith("where runs failed")
+    assert found["before"] < 3 < found["after"]
+    assert len(laboratory.asked) == len(set(laboratory.asked)) * 2
+    document, _ = walked(context, (0.5, 16.0), gain=lambda _: 0.3, failing=lambda at: 1 < at < 5)
+    assert "everywhere" not in document["verdict"]
+    assert "failed at 1:2 to 1:4" in document["verdict"]
 
 
 def test_axes_read_and_write_and_move(context: Context) -> None:

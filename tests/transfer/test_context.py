@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 from tests.cli.small import CAMPAIGN, tiertune, write_small
@@ -36,3 +37,13 @@ def test_finalists_keep_the_constraints_of_their_campaign(tmp_path: Path) -> Non
     assert len(moved) == 8
     assert 0 < len(context.finalists) < 5
     assert all(moved[canonical(config)] <= limit for config in context.finalists)
+    # Had validation found that the winner moves more than it may, it would be no finalist either.
+    with sqlite3.connect(path) as database:
+        database.execute(
+            "update metric set value = ? where name = 'migrated_bytes' and trial in"
+            " (select id from trial where purpose = 'validation' and origin = 'winner')",
+            (2.0 * limit + 1.0,),
+        )
+    (judged,) = contexts_of([path])
+    assert not judged.improved
+    assert judged.finalists == context.finalists[1:]

@@ -165,7 +165,7 @@ def _write(source: str, document: dict[str, Any], results: Path) -> list[Path]:
 
 def _print(studies: Sequence[SceneStudy], told: str, paths: Sequence[Path]) -> None:
     from tiertune.tuner.cli.output import console, print_table
-    from tiertune.tuner.sensitivity.page import percent
+    from tiertune.tuner.sensitivity.page import percent, span_with_median
 
     out = console()
     for study in studies:
@@ -184,11 +184,9 @@ def _print(studies: Sequence[SceneStudy], told: str, paths: Sequence[Path]) -> N
             ],
             ["low", "lead", "high", "lead at high"],
         )
-        known = sorted(lead for lead in study.together_pct if lead is not None)
+        known = [lead for lead in study.together_pct if lead is not None]
         if known:
-            middle = known[len(known) // 2]
-            span = f"{percent(known[0])} to {percent(known[-1])}, median {percent(middle)}"
-            out.print(f"all together: {span} ({len(known)} models)", markup=False)
+            out.print(f"all together: {span_with_median(known)} ({len(known)} models)", markup=False)
         for error in study.errors[:MOST_REASONS]:
             out.print(error, markup=False)
         out.print(f"{study.verdict}: holds in {study.holding} of {study.measured} models", markup=False)

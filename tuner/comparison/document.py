@@ -115,8 +115,8 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Flip:
-    """A pair that changes order when both are tuned; shown where both orders are. Ratios are of the speed of
-    who is ahead at default over the other's."""
+    """A pair that changes order when both are tuned; shown where both orders are, adjusted over all pairs.
+    Ratios are of the speed of who is ahead at default over the other's."""
 
     scenario: str
     ahead_at_default: str

@@ -195,16 +195,20 @@ def _upper(count: int) -> tuple[Array, Array]:
 def tau_interval(default: Array, tuned: Array) -> tuple[float, float, float] | None:
     """Tau between two orders by mean rank over blocks, with its percentile interval over resampled blocks.
 
-    Both of shape (blocks, contenders). None under three blocks or contenders.
+    Both of shape (blocks, contenders). None under three blocks or contenders, and where one of the orders has
+    nothing but ties.
     """
     blocks, count = default.shape
     if blocks < 3 or count < 3:
         return None
     first, second = (np.array([ranks_of(row) for row in rows]) for rows in (default, tuned))
+    middle = tau(first.mean(axis=0), second.mean(axis=0))
+    if math.isnan(middle):
+        return None
     drawn = np.random.default_rng(blocks).integers(0, blocks, (RESAMPLES, blocks))
     taus = [tau(first[some].mean(axis=0), second[some].mean(axis=0)) for some in drawn]
     low, high = np.nanquantile(taus, [ALPHA / 2.0, 1.0 - ALPHA / 2.0])
-    return tau(first.mean(axis=0), second.mean(axis=0)), float(low), float(high)
+    return middle, float(low), float(high)
 
 
 def share_interval(hits: int, count: int) -> tuple[float, float]:

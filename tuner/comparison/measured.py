@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from tiertune.tuner.plan import CampaignPlan, PlannedCell
 from tiertune.tuner.sweep.row import ALL_FAST, ORACLE
 from tiertune.tuner.trial import Scenario, canonical
 from tiertune.tuner.validation import STAGE
+from tiertune.units import format_size
 
 Array = np.ndarray
 
@@ -69,18 +70,19 @@ def _by_cell(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 @dataclass(frozen=True)
 class Scene:
-    """One scenario by the names that people know it by."""
+    """One scenario by the names that people know it by; `more` is what else tells it from the others."""
 
     scenario: Scenario
     workload: str
     machine: str
     metric: str
     direction: str
+    more: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """Short text for tables."""
-        return f"{self.workload}, {self.machine}, {self.scenario.ratio}"
+        """Short text for tables, another one for every scenario."""
+        return ", ".join([self.workload, self.machine, self.scenario.ratio, *self.more])
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def measured(plan: CampaignPlan, journals: Journals) -> Measured:
     """The figures of a campaign that has ended, and of its references."""
     cells = cells_of(plan)
     contenders = list(dict.fromkeys(name for _, name in cells))
-    scenes = _scenes(plan)
+    scenes = scenes_of(plan)
     everything = [row for rows in journals.validation.values() for row in rows]
     seeds = validation_seeds(everything, journals.claim.generation)
     searches = len(next(iter(cells.values())))
@@ -172,7 +174,8 @@ def _average(values: Sequence[float | None]) -> float:
     return sum(known) / len(known)
 
 
-def _scenes(plan: CampaignPlan) -> list[Scene]:
+def scenes_of(plan: CampaignPlan) -> list[Scene]:
+    """The scenarios of a campaign, in its order, each with a name of its own."""
     found: dict[str, Scene] = {}
     for cell in plan.cells:
         contents: Mapping[str, Any] = plan.document["cells"][cell.key]
@@ -180,7 +183,19 @@ def _scenes(plan: CampaignPlan) -> list[Scene]:
         names = contents["workload"]["name"], contents["machine"]["name"]
         scene = Scene(cell.scenario, *names, objective.metric, objective.direction)
         found.setdefault(cell.scenario.key, scene)
-    return list(found.values())
+    words = {key: _more(scene.scenario) for key, scene in found.items()}
+    telling = [len(set(some)) > 1 for some in zip(*words.values(), strict=True)]
+    return [
+        replace(scene, more=tuple(word for word, tells in zip(words[key], telling, strict=True) if tells))
+        for key, scene in found.items()
+    ]
+
+
+def _more(scenario: Scenario) -> tuple[str, ...]:
+    """Threads, pages and co-runners in words."""
+    threads = "default threads" if scenario.threads is None else f"{scenario.threads} threads"
+    traffic = (f"tier{one.tier} +r{one.read_gbps:g} +w{one.write_gbps:g}" for one in scenario.contention)
+    return threads, format_size(scenario.page_bytes), " ".join(traffic) or "alone"
 
 
 def _on(seeds: Sequence[int], rows: Sequence[Row], origin: str | None = None) -> list[float]:

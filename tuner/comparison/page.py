@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from tiertune.tuner.comparison import DOCUMENT
@@ -48,6 +49,7 @@ def render_html(found: Comparison) -> str:
     """The page; equal comparisons give equal text."""
     environment = report_environment()
     environment.filters.update(span=span, ratio=ratio, p=p_value, percent=percent)
+    environment.filters.update(median=median, median_and_range=median_and_range)
     tables = page_csv_files(found)
     environment.globals["data"] = lambda name: _link(name, tables[name])
     entries = {(entry.scenario, entry.system): entry for entry in found.entries}
@@ -149,6 +151,11 @@ def span(value: Span | None, digits: int = 3) -> str:
 def ratio(value: float | None) -> str:
     """Three digits after the point, a dash for nothing."""
     return "-" if value is None or math.isnan(value) else f"{value:.3f}"
+
+
+def median_and_range(values: Sequence[float]) -> str:
+    """`0.333 (-1.000 to 1.000)`."""
+    return f"{ratio(median(values))} ({ratio(min(values))} to {ratio(max(values))})"
 
 
 def p_value(value: float | None) -> str:

@@ -48,7 +48,8 @@ def _runs(figures: Measured) -> str:
 
     def lines() -> Iterable[Sequence[object]]:
         for s, scene in enumerate(figures.scenes):
-            place = [scene.workload, scene.machine, scene.scenario.ratio, scene.metric, scene.direction]
+            place = [scene.name, scene.workload, scene.machine, scene.scenario.ratio]
+            place += [scene.metric, scene.direction]
             for system, values in (("all-fast", figures.all_fast[s]), ("oracle", figures.oracle[s])):
                 yield from ([*place, system, "yardstick", "", v, cost] for v, cost in enumerate(values))
             for c, name in enumerate(figures.contenders):
@@ -57,8 +58,8 @@ def _runs(figures: Measured) -> str:
                 for j, costs in enumerate(figures.tuned[s, c]):
                     yield from ([*place, name, "tuned", j + 1, v, cost] for v, cost in enumerate(costs))
 
-    head = ["workload", "machine", "ratio", "metric", "direction", "system", "stage", "search", "seed_number"]
-    return _rows([*head, "log_cost"], lines())
+    head = ["scenario", "workload", "machine", "ratio", "metric", "direction"]
+    return _rows([*head, "system", "stage", "search", "seed_number", "log_cost"], lines())
 
 
 def _curves(found: Comparison, axis: str) -> str:

@@ -48,29 +48,38 @@ def tuning_of(scores: Scores, duels: list[Duel]) -> Tuning:
 
 
 def flips_of(duels: list[Duel]) -> tuple[list[Flip], int]:
-    """Pairs whose order differs between the stages, and of how many pairs in all."""
+    """Pairs whose order differs between the stages, and of how many pairs in all.
+
+    A flip is shown where both orders are, after Holm's adjustment over all pairs in all scenarios: the larger
+    P of the two stages is that of the test that there is none. Adjusted pair by pair, one false flip in a
+    comparison of ten systems is to be expected.
+    """
     at = {(duel.stage, duel.scenario, duel.first, duel.second): duel for duel in duels}
-    flips, pairs = [], 0
-    for (stage, *key), before in at.items():
-        after = at.get((TUNED, key[0], key[1], key[2]))
-        if stage != DEFAULT or after is None:
+    couples = [
+        (before, after)
+        for (stage, *key), before in at.items()
+        if stage == DEFAULT and (after := at.get((TUNED, key[0], key[1], key[2]))) is not None
+    ]
+    turns = [(a.ratio.value - 1.0) * (b.ratio.value - 1.0) < 0.0 for a, b in couples]
+    adjusted = holm([max(a.p, b.p) if turn else 1.0 for (a, b), turn in zip(couples, turns, strict=True)])
+    flips = []
+    for (before, after), turn, p in zip(couples, turns, adjusted, strict=True):
+        if not turn:
             continue
-        pairs += 1
-        if (before.ratio.value - 1.0) * (after.ratio.value - 1.0) < 0.0:
-            turned = before.ratio.value < 1.0
-            ahead, behind = (before.second, before.first) if turned else (before.first, before.second)
-            ratios = [_inverse(ratio) if turned else ratio for ratio in (before.ratio, after.ratio)]
-            flips.append(
-                Flip(
-                    scenario=before.scenario,
-                    ahead_at_default=ahead,
-                    ahead_at_tuned=behind,
-                    ratio_default=ratios[0],
-                    ratio_tuned=ratios[1],
-                    shown="not shown" not in (before.outcome, after.outcome),
-                )
+        turned = before.ratio.value < 1.0
+        ahead, behind = (before.second, before.first) if turned else (before.first, before.second)
+        ratios = [_inverse(ratio) if turned else ratio for ratio in (before.ratio, after.ratio)]
+        flips.append(
+            Flip(
+                scenario=before.scenario,
+                ahead_at_default=ahead,
+                ahead_at_tuned=behind,
+                ratio_default=ratios[0],
+                ratio_tuned=ratios[1],
+                shown=p < ALPHA and "not shown" not in (before.outcome, after.outcome),
             )
-    return flips, pairs
+        )
+    return flips, len(couples)
 
 
 def _inverse(ratio: Span) -> Span:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tiertune.tuner.comparison.inference import ALPHA, holm
 from tiertune.tuner.explanation.importance import Importance
 from tiertune.tuner.explanation.study import (
     AROUND_SEEDS,
@@ -56,7 +57,7 @@ def cell_document(study: Study, number: int, label: str, settings: Settings) -> 
         "keep": settings.keep,
         "importance": _importance(study.importance, study.trials.failed),
         "way": _way(study.way),
-        "stability": _stability(study),
+        "stability": stability_of(study),
         "lines": [_line(study, name) for name in study.lines],
         "grid": _grid(study),
     }
@@ -149,7 +150,8 @@ def _step(step: Step, number: int) -> Data:
     }
 
 
-def _stability(study: Study) -> Data:
+def stability_of(study: Study) -> Data:
+    """What lies around the optimum: neighbours, the best and the worst of them, and knobs on a bound."""
     neighbours = [
         {
             "knob": one.knob,
@@ -159,7 +161,13 @@ def _stability(study: Study) -> Data:
         }
         for one in study.neighbours
     ]
-    better = [one for one in neighbours if (one["low"] or 0) > 1.0 and one["ratio"] >= 1.0 + MIN_EFFECT]
+    # Adjusted: of twenty neighbours that are as good, one seems better by luck in a third of all cells.
+    adjusted = holm([one.chance for one in study.neighbours])
+    better = [
+        one
+        for one, p in zip(neighbours, adjusted, strict=True)
+        if (one["low"] or 0) > 1.0 and one["ratio"] >= 1.0 + MIN_EFFECT and p < ALPHA
+    ]
     known = [one for one in neighbours if one["ratio"] is not None]
     worst = min(known, key=lambda one: one["ratio"], default=None)
     return {

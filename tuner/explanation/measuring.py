@@ -12,6 +12,7 @@ import numpy as np
 from tiertune import engine
 from tiertune.spaces.definition import Space
 from tiertune.spaces.forbidden import Clause, clauses_of, forbidden_by
+from tiertune.tuner.comparison.inference import chance
 from tiertune.tuner.search.constraint import Constraint, broken, means
 from tiertune.tuner.statistics import Effect, effect
 from tiertune.tuner.transfer.context import Context, complete
@@ -68,6 +69,11 @@ class Bench:
         if np.isnan(first).any() or np.isnan(second).any():
             return None
         return effect(list(first), list(second))
+
+    def chance(self, config: Config, against: Config) -> float:
+        """P of the test that two configs are as good, 1 where a run failed."""
+        by_seed = self.costs(against) - self.costs(config)
+        return 1.0 if np.isnan(by_seed).any() else chance(by_seed)
 
     def missed(self, config: Config, constraints: Sequence[Constraint]) -> list[Constraint]:
         """The constraints of the campaign that a config does not keep on average over the seeds."""

@@ -69,11 +69,13 @@ class Way:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """The optimum with one knob a step away; the effect is against the optimum (above 1 is better)."""
+    """The optimum with one knob a step away; the effect is against the optimum (above 1 is better), `chance`
+    the P of Student's test that there is none, 1 where a run failed."""
 
     knob: str
     value: Value
     effect: Effect | None
+    chance: float
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,10 @@ def _neighbours(context: Context, axes: Sequence[Axis], bench: Bench) -> tuple[N
     ]
     legal = [one for one in moved if bench.legal(one[2]) is not None]
     bench.measure([{}, context.tuned, *(config for _, _, config in legal)])
-    return tuple(Neighbour(name, value, bench.effect(config, context.tuned)) for name, value, config in legal)
+    return tuple(
+        Neighbour(name, value, bench.effect(config, context.tuned), bench.chance(config, context.tuned))
+        for name, value, config in legal
+    )
 
 
 def _ranked(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from tiertune.tuner.report.environment import Figure, report_environment
@@ -26,8 +27,8 @@ NOT_MEASURED = (
 )
 ONE_SEED = "The luck of the seed: each lead is of one seed, so it has no interval."
 SEEDS = (
-    "The luck of the seeds in changed models: leads are of medians over {} seeds, and only that of the"
-    " machine file's own values has an interval, of the mean over paired seeds."
+    "The luck of the seeds in changed models: leads are of means over {} paired seeds, and only that"
+    " of the machine file's own values has an interval."
 )
 
 
@@ -72,7 +73,9 @@ def told(conclusion: Conclusion, studies: Sequence[SceneStudy]) -> str:
     """The verdict in one sentence."""
     verdict = overall(studies)
     holding, measured = sum(study.holding for study in studies), sum(study.measured for study in studies)
-    of = f"{holding} of {measured} models"
+    # Over several scenarios every model counts once in each: there are not so many models.
+    counted = "models" if len(studies) == 1 else "pairs of model and scenario"
+    of = f"{holding} of {measured} {counted}"
     if len(studies) > 1:
         good = sum(study.verdict == Verdict.ROBUST for study in studies)
         of += f", robust in {good} of {len(studies)} scenarios"
@@ -81,7 +84,7 @@ def told(conclusion: Conclusion, studies: Sequence[SceneStudy]) -> str:
         return f"{conclusion.text}: robust, it holds in all {studies[0].measured} models{scenarios}"
     if verdict == Verdict.NOT_MEASURED:
         every = sum(study.models for study in studies)
-        return f"{conclusion.text}: not known, {every - measured} of {every} models failed"
+        return f"{conclusion.text}: not known, {every - measured} of {every} {counted} failed"
     said = f"{conclusion.text}: {verdict}, it holds in {of}"
     wrong = [
         study for study in studies if study.nominal_pct is not None and study.nominal_pct <= conclusion.by_pct
@@ -195,6 +198,11 @@ def lead_rows(document: Data, scenes: Sequence[Data]) -> list[list[object]]:
 def percent(lead: float | None) -> str:
     """A lead as tables have it, with its sign also where it is next to nothing."""
     return "failed" if lead is None else f"{signed(lead)} %"
+
+
+def span_with_median(leads: Sequence[float]) -> str:
+    """From the lowest lead to the highest, and the median, in words."""
+    return f"{percent(min(leads))} to {percent(max(leads))}, median {percent(median(leads))}"
 
 
 def _span(leads: Sequence[float | None]) -> tuple[float | None, str]:

@@ -37,9 +37,11 @@ def _of_campaign(name: str, path: Path) -> tuple[Sweep, str | None]:
     workloads: dict[str, Workload] = {}
     machines: dict[str, Machine] = {}
     with Journal(path, writer=False) as journal:
-        for key, cell in journal.claimed().document["cells"].items():
+        cells = journal.claimed().document["cells"]
+        for key, cell in cells.items():
             rows = journal.rows(key, "search")
-            if not rows:
+            # Of several searches of a cell the first counts, as elsewhere: the others are no scenarios.
+            if not rows or key.rpartition("#")[0] in cells:
                 continue
             trial = rows[0].trial
             scenario = trial.scenario

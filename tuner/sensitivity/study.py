@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from tiertune.tuner.backend import Notify
@@ -124,20 +123,20 @@ def run_study(
     studies = []
     for place, scene in enumerate(scenes):
         leads = [
-            _lead_pct(planned[place, number, "better"], planned[place, number, "worse"], found)
+            lead_pct(planned[place, number, "better"], planned[place, number, "worse"], found)
             for number in range(len(samples))
         ]
         study = judged(scene.name, conclusion, samples, parameters, leads)
         sides = [
             planned[place, number, side] for number in range(len(samples)) for side in ("better", "worse")
         ]
-        by_seed = _by_seed(scene, found)
+        nominal = by_seed(scene.better, scene.worse, found)
         studies.append(
             replace(
                 study,
                 errors=_errors([row for side in sides for row in side], found),
-                seeds=max(1, len(by_seed)),
-                nominal_interval_pct=_interval_pct(by_seed),
+                seeds=max(1, len(nominal)),
+                nominal_interval_pct=interval_pct(nominal),
             )
         )
     return studies
@@ -200,34 +199,26 @@ def _changed(
     return replace(row, run=replace(run, setting=settings[key]))
 
 
-def _lead_pct(
+def lead_pct(
     better: Sequence[PlannedRow], worse: Sequence[PlannedRow], found: Mapping[str, Result]
 ) -> float | None:
-    """How much faster one side is in percent, by medians over its seeds; None where a run failed."""
-    values = []
-    for rows in (better, worse):
-        metrics = []
-        for row in rows:
-            run = row.run
-            assert run is not None
-            metrics.append(_metric(run, found))
-        if any(metric is None for metric in metrics):
-            return None
-        values.append(median(metric for metric in metrics if metric is not None))
-    run = better[0].run
-    assert run is not None
-    ratio = values[1] / values[0]
-    if run.setting.workload.metric.direction == "maximize":
-        ratio = 1.0 / ratio
-    return 100.0 * (ratio - 1.0)
+    """How much faster one side is in percent, the geometric mean over paired seeds; None where a run failed
+    or has no partner."""
+    logs = by_seed(better, worse, found)
+    if not logs or not len(logs) == len(better) == len(worse):
+        return None
+    return 100.0 * math.expm1(sum(logs) / len(logs))
 
 
-def _by_seed(scene: Scene, found: Mapping[str, Result]) -> list[float]:
-    """Natural logs of how many times faster one side is, with the machine file's own values, by seed."""
-    worse = {row.at.seed: row.run for row in scene.worse}
+def by_seed(
+    better: Sequence[PlannedRow], worse: Sequence[PlannedRow], found: Mapping[str, Result]
+) -> list[float]:
+    """Natural logs of how many times faster one side is, by seed; seeds on which a run failed are left
+    out."""
+    others = {row.at.seed: row.run for row in worse}
     logs = []
-    for row in scene.better:
-        mine, other = row.run, worse.get(row.at.seed)
+    for row in better:
+        mine, other = row.run, others.get(row.at.seed)
         if mine is None or other is None:
             continue
         values = _metric(mine, found), _metric(other, found)
@@ -237,7 +228,8 @@ def _by_seed(scene: Scene, found: Mapping[str, Result]) -> list[float]:
     return logs
 
 
-def _interval_pct(logs: Sequence[float]) -> tuple[float, float] | None:
+def interval_pct(logs: Sequence[float]) -> tuple[float, float] | None:
+    """95 % interval of the lead that these have in the mean; None for one seed."""
     if len(logs) < 2:
         return None
     low, high = interval(logs)

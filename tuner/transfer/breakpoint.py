@@ -75,7 +75,7 @@ def walk(
             (line, middle)
             for line in lines
             for middle in (_between(axis, *step) for step in line.steps())
-            if middle is not None
+            if middle is not None and middle not in line.gains  # one that failed would be asked for ever
         ]
     return lines
 
@@ -148,7 +148,7 @@ def _line(line: Line, axis: Axis, backwards: bool) -> Data:
         "own": axis.own(line.context),
         "campaign": line.context.campaign,
         "cell": line.context.cell,
-        "told": _told(line, axis, known),
+        "told": _told(line, axis, values),
         "breakpoints": breakpoints,
         "points": points,
     }
@@ -165,6 +165,8 @@ def _breakpoint(
     sure_after = next((value for value in known[place + 1 :] if line.state(value) != "unclear"), None)
     kind = "stops" if line.above(before) else "begins"
     told = f"{kind} between {axis.text(before)} and {axis.text(after)}"
+    if any(step[0] < value < step[1] for value in line.gains):
+        told += ", where runs failed"
     if sure_before != before or sure_after != after:
         outer = [
             "the start" if sure_before is None else axis.text(sure_before),
@@ -181,32 +183,38 @@ def _breakpoint(
     }
 
 
-def _told(line: Line, axis: Axis, known: Sequence[float]) -> str:
-    """Where the config is better, as stretches of the way."""
-    if not known:
+def _told(line: Line, axis: Axis, values: Sequence[float]) -> str:
+    """Where the config is better, as stretches of the way, and where runs failed."""
+    failed = [value for value in values if line.above(value) is None]
+    if len(failed) == len(values):
         return "no run worked"
-    if all(line.above(value) for value in known):
+    if all(line.above(value) for value in values):
         return "everywhere"
-    stretches: list[list[float]] = []
-    for value in known:
-        if not line.above(value):
-            stretches.append([])
-        elif stretches:
-            stretches[-1].append(value)
+    told = _stretches(axis, values, [bool(line.above(value)) for value in values]) or "nowhere"
+    if not failed:
+        return told
+    return f"{told}; failed at {_stretches(axis, values, [value in failed for value in values])}"
+
+
+def _stretches(axis: Axis, values: Sequence[float], inside: Sequence[bool]) -> str:
+    """Neighbouring values that are inside, by their ends."""
+    found: list[list[float]] = [[]]
+    for value, held in zip(values, inside, strict=True):
+        if held:
+            found[-1].append(value)
         else:
-            stretches.append([value])
-    told = [
+            found.append([])
+    return "; ".join(
         axis.text(one[0]) if len(one) == 1 else f"{axis.text(one[0])} to {axis.text(one[-1])}"
-        for one in stretches
+        for one in found
         if one
-    ]
-    return "; ".join(told) or "nowhere"
+    )
 
 
 def _verdict(document: Data, lines: Sequence[Data]) -> str:
     count = len(lines)
     everywhere = sum(line["told"] == "everywhere" for line in lines)
-    nowhere = sum(line["told"] in ("nowhere", "no run worked") for line in lines)
+    nowhere = sum(line["told"].startswith(("nowhere", "no run worked")) for line in lines)
     way = f"from {document['from']} to {document['to']}"
     limit = f"at least {document['least_pct']:g} % better than the default"
     if count == 1:

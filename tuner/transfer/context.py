@@ -12,11 +12,11 @@ from tiertune.files import InputError
 from tiertune.machines.definition import Machine
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.journal_files import stored_machine, stored_workload
-from tiertune.tuner.search.constraint import constraints_of
+from tiertune.tuner.search.constraint import Constraint, broken, constraints_of, means
 from tiertune.tuner.sweep.row import Setting
 from tiertune.tuner.transfer.traits import Traits, traits_of
-from tiertune.tuner.trial import Config, Objective, Scenario, fingerprint, plain_config
-from tiertune.tuner.validation import FINALISTS, best_rows, outcome
+from tiertune.tuner.trial import Config, Objective, Scenario, Status, fingerprint, plain_config
+from tiertune.tuner.validation import FINALISTS, Outcome, best_rows, outcome
 from tiertune.workloads.definition import Workload
 
 
@@ -26,8 +26,8 @@ class Context:
 
     `tuned` is the winner of its search where validation found it better than the default, else the default:
     what its campaign tells people to run. `finalists` are the configs that the search thought best of those
-    that keep its campaign's constraints, the winner first. `used_seeds` are all seeds that its campaign
-    has spent on it.
+    that keep its campaign's constraints, the winner first unless validation found that it does not.
+    `used_seeds` are all seeds that its campaign has spent on it.
     """
 
     campaign: str
@@ -119,7 +119,8 @@ def _read(path: Path) -> Iterable[Context]:
             best = [complete(system, row.trial.config) for row in best_rows(searched, FINALISTS, rules)]
             if found.winner is not None:
                 winner = complete(system, found.winner.trial.config)
-                best = [winner, *(config for config in best if config != winner)]
+                others = [config for config in best if config != winner]
+                best = [winner, *others] if _keeps(rules, found) else others
             yield Context(
                 campaign=claim.name,
                 cell=key,
@@ -134,6 +135,15 @@ def _read(path: Path) -> Iterable[Context]:
                 finalists=tuple(best),
                 used_seeds=frozenset(row.trial.seed for row in rows),
             )
+
+
+def _keeps(rules: Sequence[Constraint], found: Outcome) -> bool:
+    """Whether the winner keeps the constraints on average over the validation seeds."""
+    default, winner = (
+        [row.metrics for row in rows if row.status is Status.OK]
+        for rows in (found.default_rows, found.winner_rows)
+    )
+    return not winner or not broken(rules, means(winner), means(default))
 
 
 def complete(system: str, config: Config) -> Config:

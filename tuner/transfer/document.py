@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from operator import and_
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from tiertune.tuner.statistics import MIN_PAIRS, interval
+from tiertune.tuner.comparison.inference import ALPHA, chance, holm
+from tiertune.tuner.statistics import MIN_EFFECT, MIN_PAIRS, interval
 from tiertune.tuner.transfer.candidate import DEFAULT
 from tiertune.tuner.transfer.context import complete
 from tiertune.tuner.transfer.feature import FEATURES
@@ -108,16 +110,28 @@ def _summary(study: Study, matrix: Sequence[Data]) -> Data:
     measured = [cell for cell in moved if cell["status"] == "measured"]
     shares = [cell["share"] for cell in measured if cell["share"] is not None]
     native = [study.native(number).effect for number in range(len(study.contexts))]
+    better, worse = _by_themselves(measured)
+    # Of many transfers that are as good as the default, some seem better or worse by luck.
+    by_seed = [study.gains[study.tuned[cell["from"] - 1], cell["to"] - 1].by_seed for cell in measured]
+    told_apart = [p < ALPHA for p in holm([chance(gains) for gains in by_seed])]
     return {
         "transfers": len(moved),
         "failed": len(moved) - len(measured),
-        "better_than_default": sum(cell["improved"] for cell in measured),
-        "worse_than_default": sum(cell["high"] < 1.0 for cell in measured),
+        "better_than_default": sum(map(and_, better, told_apart)),
+        "better_by_themselves": sum(better),
+        "worse_than_default": sum(map(and_, worse, told_apart)),
+        "worse_by_themselves": sum(worse),
         "contexts": len(study.contexts),
         "contexts_with_a_gain": sum(effect is not None and effect.improved for effect in native),
         "median_share": median(shares) if shares else None,
         "worst_ratio": min((cell["ratio"] for cell in measured), default=None),
     }
+
+
+def _by_themselves(cells: Sequence[Data]) -> tuple[list[bool], list[bool]]:
+    """Which measured cells are better than the default by what counts, and which worse, each judged alone."""
+    worse = [cell["high"] < 1.0 and cell["ratio"] * (1.0 + MIN_EFFECT) <= 1.0 for cell in cells]
+    return [bool(cell["improved"]) for cell in cells], worse
 
 
 def _configuration(study: Study, row: int) -> Data:
@@ -170,8 +184,6 @@ def _portfolio(study: Study) -> Data:
     for leaf in study.leaves:
         for to in leaf.contexts:
             rows[to] = leaf.candidate
-    members = sorted({leaf.candidate for leaf in study.leaves})
-    best = [max(members, key=lambda row, to=to: study.gains[row, to].log) for to in range(len(rows))]  # type: ignore[misc]
     return {
         "size": len(study.leaves),
         "asked_for": study.settings.portfolio,
@@ -185,7 +197,7 @@ def _portfolio(study: Study) -> Data:
             for leaf in study.leaves
         ],
         "with_the_rule": _over_contexts(study, rows),
-        "best_member_always": _aggregate(study, list(enumerate(best))),
+        "best_member_always": _aggregate(study, list(enumerate(study.best_members))),
     }
 
 
@@ -223,8 +235,9 @@ def _verdict(summary: Data, name: str) -> str:
         return (
             f"{name}: tuning gained nothing in any of {summary['contexts']} contexts, so nothing carries over"
         )
-    worse = summary["worse_than_default"] + summary["failed"]
-    rest = f"{worse} of {summary['transfers']} transfers are worse than the default"
+    rest = f"{summary['worse_than_default']} of {summary['transfers']} transfers are worse than the default"
+    if summary["failed"]:
+        rest += f", {summary['failed']} failed"
     if summary["median_share"] is None:
         return f"{name}: {rest}; there was no gain elsewhere of which to keep a share"
     kept = f"keeps {_percent(summary['median_share'])} of the gain elsewhere (median)"
@@ -236,7 +249,7 @@ def _advice(document: Data) -> str:
     portfolio = document["portfolio"]
     aim, size = portfolio["aim"], portfolio["size"]
     robust = next(one for one in document["robust"] if one["aim"] == aim)
-    if robust["share"] is None:
+    if robust["share"] is None or not document["summary"]["contexts_with_a_gain"]:
         return ""
     default = " (the default)" if robust["candidate"] == DEFAULT else ""
     key = "mean" if aim == "mean" else "worst case"

@@ -39,7 +39,8 @@ class Settings:
 class Study:
     """All that a report needs. Numbers are indices of `contexts` and `candidates`.
 
-    `gains` has what was judged, by candidate and context; `tuned` the candidate that is each context's own.
+    `gains` has what was judged, by candidate and context; `tuned` the candidate that is each context's own;
+    `best_members` which one of the portfolio was best in each context on the seeds of choice.
     """
 
     contexts: Sequence[Context]
@@ -52,6 +53,7 @@ class Study:
     robust: Mapping[Aim, int]
     leaves: Sequence[Leaf]
     picks: Sequence[Picks]
+    best_members: Sequence[int]
 
     @property
     def name(self) -> str:
@@ -97,13 +99,15 @@ def run_study(contexts: Sequence[Context], settings: Settings, laboratory: Labor
     robust = {aim: best_for(chosen, rows, list(everyone), aim) for aim in AIMS}
     leaves = grow(chosen, rows, list(everyone), properties, settings.portfolio, settings.aim)
     picks = picks_of(chosen, candidates, contexts, properties, distances, settings.portfolio, settings.aim)
-    everywhere = {*tuned, *robust.values(), *(leaf.candidate for leaf in leaves)}
+    members = sorted({leaf.candidate for leaf in leaves})
+    everywhere = {*tuned, *robust.values(), *members}
     wanted = {(row, to) for row in everywhere for to in everyone}
     wanted |= {(row, pick.context) for pick in picks for row in pick.by_way.values()}
     gains = _measured(contexts, candidates, sorted(wanted), "judgement", settings.seeds, laboratory)
     return Study(
         contexts, labels_of(contexts), settings, candidates, tuned, gains,
         predict(_losses(tuned, gains), distances), robust, leaves, picks,
+        [best_for(chosen, members, [to], "mean") for to in everyone],
     )  # fmt: skip
 
 
