@@ -129,7 +129,7 @@ class TestFleetBackend(BackendContract):
             now_s[0] += 2.0
             return Played(results={self._limit: said})
 
-        monkeypatch.setattr(execution.time, "perf_counter", lambda: now_s[0])
+        monkeypatch.setattr("time.perf_counter", lambda: now_s[0])
         monkeypatch.setattr(backend._pool, "_take", waited)
         monkeypatch.setattr(_Hosts, "run", crashes)
         found = execution.attempt(backend, self.trial())
@@ -142,7 +142,12 @@ class TestFleetBackend(BackendContract):
     ) -> None:
         """It would have run to its end, for as long as that takes, with Ctrl-C waiting for it."""
         begun: list[str] = []
-        monkeypatch.setattr(_Hosts, "run", lambda self: begun.append(self._name) or Played(cancelled=True))
+
+        def runs(self: _Hosts) -> Played:
+            begun.append(self._name)
+            return Played(cancelled=True)
+
+        monkeypatch.setattr(_Hosts, "run", runs)
 
         def stopped_meanwhile(*told: Any) -> Any:
             backend.cancel()

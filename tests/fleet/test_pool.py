@@ -78,8 +78,8 @@ def test_a_block_that_was_begun_before_a_stop_goes_on_on_its_host(tmp_path: Path
             journal.finish(begun, Measurement(Status.OK, {"x": 1.0}, worker=host), 0.0)
     pool, hosts = Pool([A, B], _begun(tmp_path, "toy")), []
     for seed in (7, 8, 9, 7):
-        with pool.lent(judged(seed)) as host:
-            hosts.append(host.name)
+        with pool.lent(judged(seed)) as lent:
+            hosts.append(lent.name)
     # The host of the second block is no longer there, and the first block counts for whose turn it is.
     assert hosts == ["b", "a", "a", "b"]
     assert _begun(tmp_path, "other") == {}
