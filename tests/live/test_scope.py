@@ -42,7 +42,7 @@ time.sleep({seconds})
 
 @pytest.mark.parametrize(("seconds", "timed_out"), [(0, False), (600, True)])
 def test_children_do_not_outlive_it(tmp_path: Path, seconds: int, timed_out: bool) -> None:
-    ended = run_in_scope(python(LEAVES_CHILDREN.format(seconds=seconds)), tmp_path, 1.0 if timed_out else 60)
+    ended = run_in_scope(python(LEAVES_CHILDREN.format(seconds=seconds)), tmp_path, 4.0 if timed_out else 60)
     assert ended.timed_out is timed_out
     left = [int(pid) for pid in ended.output.split()]
     assert len(left) == 2
@@ -56,7 +56,7 @@ def test_what_leaves_its_session_does_not_outlive_it_either(
     """As daemons do; the next trial would run beside it."""
     code = LEAVES_CHILDREN.replace(")'])", ")'], start_new_session=True)").format(seconds=seconds)
     assert "start_new_session" in code
-    ended = run_in_scope(python(code), tmp_path, 1.0 if timed_out else 60)
+    ended = run_in_scope(python(code), tmp_path, 4.0 if timed_out else 60)
     assert ended.timed_out is timed_out
     left = [int(pid) for pid in ended.output.split()]
     assert len(left) == 2

@@ -18,6 +18,9 @@ from pathlib import Path
 GRACE_S = 10.0
 """From being asked to end until being killed: tierd puts the host back meanwhile."""
 
+EXEC_S = 1.0
+"""Within that, a program that is begun has its environment."""
+
 LOOK_S = 0.1
 """Between two looks whether it is to stop."""
 
@@ -120,6 +123,26 @@ def _left(leader: int, mark: str) -> list[int]:
             state, _parent, _group, session = place.read_text(errors="replace").rpartition(")")[2].split()[:4]
             if state in "ZX":
                 continue
-            if int(session) == leader or marked in place.with_name("environ").read_bytes().split(b"\0"):
+            if int(session) == leader or marked in _environment(place.parent).split(b"\0"):
                 found.append(int(place.parent.name))
     return found
+
+
+def _environment(process: Path) -> bytes:
+    """What /proc says of it. In the middle of exec a process has none, and no arguments: it is waited for."""
+    until = time.monotonic() + EXEC_S
+    while True:
+        environment = (process / "environ").read_bytes()
+        begins = not environment and not (process / "cmdline").read_bytes() and _is_user(process)
+        if not begins or time.monotonic() > until:
+            return environment
+        time.sleep(0.001)
+
+
+def _is_user(process: Path) -> bool:
+    """Threads of the kernel run no file."""
+    try:
+        (process / "exe").readlink()
+    except OSError:
+        return False
+    return True
