@@ -27,3 +27,39 @@ pub fn binomial(n: u64, p: f64, rng: &mut CounterRng) -> u64 {
     let normal = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
     (mean + (mean * (1.0 - p)).sqrt() * normal).round().clamp(0.0, n as f64) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By trials, Poisson and normal, and what lies next to where they take turns: mean n p, variance n p (1 - p).
+    #[test]
+    fn mean_and_variance_are_those_of_trials() {
+        const DRAWS: usize = 40_000;
+        for (n, p) in [
+            (20, 0.5),
+            (33, 0.6),
+            (33, 0.4),
+            (200, 0.09),
+            (350, 0.95),
+            (390, 0.05),
+            (2000, 0.005),
+            (2000, 0.4),
+        ] {
+            let mut rng = CounterRng::new(7, &[n]);
+            let drawn: Vec<f64> = (0..DRAWS).map(|_| binomial(n, p, &mut rng) as f64).collect();
+            let mean = drawn.iter().sum::<f64>() / DRAWS as f64;
+            let variance = drawn.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / DRAWS as f64;
+            let expected = n as f64 * p * (1.0 - p);
+            assert!(
+                (mean - n as f64 * p).abs() < 5.0 * (expected / DRAWS as f64).sqrt() + 0.01,
+                "{n} {p}: mean {mean}"
+            );
+            // Poisson is too wide by up to 1 / (1 - RARE).
+            assert!(
+                (variance / expected - 1.0).abs() < 0.09,
+                "{n} {p}: variance {variance} for {expected}"
+            );
+        }
+    }
+}

@@ -127,6 +127,8 @@ pub struct Driver<'w> {
     pub truth: Option<Foresight<'w>>,
     /// Pages to guard, as asked and not yet taken up.
     pub arms: Vec<Range<Page>>,
+    /// Pages that were freed; their guards are gone with the mapping.
+    pub freed: Vec<Range<Page>>,
     /// Pages that moved between two slices; their guards are gone.
     pub moved: Vec<Page>,
     /// Pages whose kept frame was given up.
@@ -205,6 +207,7 @@ impl<'w> Driver<'w> {
             },
             truth: None,
             arms: Vec::new(),
+            freed: Vec::new(),
             moved: Vec::new(),
             released: Vec::new(),
             application_ns: 0.0,
@@ -289,15 +292,6 @@ impl<'w> Driver<'w> {
         Ok(())
     }
 
-    /// Pages that are free when a phase begins: with their mapping, guards are gone.
-    pub fn freed_pages(&self, phase: &'w Phase) -> impl Iterator<Item = Range<Page>> + use<'w> {
-        let objects = &self.workload.objects;
-        phase.free.iter().map(|index| {
-            let object = &objects[*index];
-            object.first_page..object.first_page + object.pages
-        })
-    }
-
     /// Frees and allocates what a phase begins with.
     pub fn begin_phase(&mut self, now: Nanos, phase: &'w Phase) {
         self.threads = phase.groups.iter().map(|group| group.threads).sum();
@@ -311,7 +305,8 @@ impl<'w> Driver<'w> {
             let extent = self.extent(*index);
             let pages = extent.start..extent.start + extent.pages;
             self.call(now, |policy, cx| policy.on_free(&extent, cx));
-            self.migrator.cancel(pages, now, &mut self.memory);
+            self.migrator.cancel(pages.clone(), now, &mut self.memory);
+            self.freed.push(pages);
             self.memory.remove(*index, &self.workload.objects[*index]);
         }
         if !phase.free.is_empty() {

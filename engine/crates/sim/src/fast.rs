@@ -182,10 +182,6 @@ impl<'w> Fast<'w> {
     }
 
     fn run_phase(&mut self, phase: &'w Phase) {
-        for pages in self.driver.freed_pages(phase) {
-            self.hints.disarm_all(pages.clone());
-            self.writes.disarm_all(pages);
-        }
         self.driver.begin_phase(self.now, phase);
         self.take_guards();
         self.hints.begin(phase);

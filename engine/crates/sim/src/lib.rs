@@ -11,6 +11,7 @@ pub mod co_runner;
 pub mod driver;
 pub mod error;
 pub mod fast;
+pub mod guards;
 pub mod latency;
 pub mod lifetime;
 pub mod memory;

@@ -261,7 +261,8 @@ impl Operation<'_> {
             }
             demand.hit(machine, stream, waited * (1.0 - miss), walk_ns);
             // Of hits that a recording has beside its misses it is not known which pages they are on: translations are free.
-            demand.hit(machine, stream, stream.demand_hits_per_op(), 0.0);
+            let recorded_hits = stream.llc_hits_per_op * (1.0 - stream.prefetched_share);
+            demand.hit(machine, stream, recorded_hits, 0.0);
         }
         demand
     }

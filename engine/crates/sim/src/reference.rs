@@ -11,6 +11,7 @@ use tiertune_policy::{
 use crate::cache::ExplicitCache;
 use crate::driver::{Accessed, Driver, RunResult, domain};
 use crate::error::RunError;
+use crate::guards::Guards;
 use crate::latency::{LatencySolver, TierLatency, Traffic};
 use crate::metrics::Stretch;
 use crate::migration::{Copies, Copying, Migrator, Step, Waiting, blocking};
@@ -91,10 +92,10 @@ struct Reference<'w> {
     lines: Vec<[f64; 2]>,
     /// Pages that move in this quantum, also those that arrive within it.
     blocked: Vec<Blocked>,
-    /// When each page was armed for a hint fault; empty until the first is.
-    armed: Vec<Option<Nanos>>,
+    /// Pages that are armed for a hint fault.
+    armed: Guards,
     /// When each page with a kept frame got it; empty until the first did.
-    watched: Vec<Option<Nanos>>,
+    watched: Guards,
     faults: Vec<Fault>,
     /// Time that each thread waited for each tier and that is not yet counted, `[thread * tiers + tier]`.
     waited_ns: Vec<f64>,
@@ -123,8 +124,8 @@ struct ExplicitCopies<'a> {
     multipliers: &'a [f64],
     mechanics: MigrationMechanics,
     blocked: &'a mut Vec<Blocked>,
-    armed: &'a mut [Option<Nanos>],
-    watched: &'a mut Vec<Option<Nanos>>,
+    armed: &'a mut Guards,
+    watched: &'a mut Guards,
     charges: &'a mut Vec<(u32, f64)>,
     stores: &'a [Vec<(u32, f64)>; 2],
     pages: u32,
@@ -160,14 +161,10 @@ impl Copies for ExplicitCopies<'_> {
             }
             Step::Aborted(_) => {}
             Step::Moved { page, kept, at, .. } => {
-                if let Some(armed) = self.armed.get_mut(*page as usize) {
-                    *armed = None;
-                }
-                if *kept && self.watched.is_empty() {
-                    *self.watched = vec![None; self.pages as usize];
-                }
-                if let Some(watched) = self.watched.get_mut(*page as usize) {
-                    *watched = kept.then_some(*at);
+                self.armed.take(*page);
+                self.watched.take(*page);
+                if *kept {
+                    self.watched.arm(*page, *at, self.pages);
                 }
             }
         }
@@ -202,8 +199,8 @@ impl<'w> Reference<'w> {
             multipliers: vec![1.0; tiers],
             lines: vec![[0.0; 2]; tiers],
             blocked: Vec::new(),
-            armed: Vec::new(),
-            watched: Vec::new(),
+            armed: Guards::default(),
+            watched: Guards::default(),
             faults: Vec::new(),
             waited_ns: vec![0.0; tiers * workload.max_threads as usize],
             charges: Vec::new(),
@@ -273,14 +270,6 @@ impl<'w> Reference<'w> {
     }
 
     fn run_phase(&mut self, phase: &'w Phase) {
-        for pages in self.driver.freed_pages(phase) {
-            let pages = pages.start as usize..pages.end as usize;
-            for guard in [&mut self.armed, &mut self.watched] {
-                if let Some(freed) = guard.get_mut(pages.clone()) {
-                    freed.fill(None);
-                }
-            }
-        }
         self.driver.begin_phase(self.now, phase);
         self.driver.foresee(self.now, phase);
         self.phase_number += 1;
@@ -454,25 +443,22 @@ impl<'w> Reference<'w> {
 
     /// Sets the guards that the policy has asked for.
     fn take_guards(&mut self) {
-        for page in std::mem::take(&mut self.driver.moved) {
-            for guard in [&mut self.armed, &mut self.watched] {
-                if let Some(guard) = guard.get_mut(page as usize) {
-                    *guard = None;
-                }
-            }
+        for pages in std::mem::take(&mut self.driver.freed) {
+            self.armed.disarm_all(&pages);
+            self.watched.disarm_all(&pages);
         }
+        for page in std::mem::take(&mut self.driver.moved) {
+            self.armed.take(page);
+            self.watched.take(page);
+        }
+        let all = self.driver.workload.pages;
         for pages in std::mem::take(&mut self.driver.arms) {
-            if self.armed.is_empty() {
-                self.armed = vec![None; self.driver.workload.pages as usize];
-            }
             for page in pages.filter(|page| self.driver.memory.exists(*page)) {
-                self.armed[page as usize].get_or_insert(self.now);
+                self.armed.arm(page, self.now, all);
             }
         }
         for page in std::mem::take(&mut self.driver.released) {
-            if let Some(watched) = self.watched.get_mut(page as usize) {
-                *watched = None;
-            }
+            self.watched.take(page);
         }
     }
 
@@ -511,8 +497,7 @@ impl<'w> Reference<'w> {
             (FaultKind::Write, &mut self.watched, write),
         ];
         for (kind, guard, notices) in guards {
-            let armed_at = guard.get_mut(page as usize).filter(|_| notices).and_then(Option::take);
-            if let Some(armed_at) = armed_at {
+            if let Some(armed_at) = notices.then(|| guard.take(page)).flatten() {
                 lost_ns += self.machine.hint_fault_ns;
                 self.faults.push(Fault {
                     page,

@@ -135,12 +135,6 @@ impl Stream {
         self.class == AccessClass::Stream && matches!(self.popularity, Popularity::Stationary { .. })
     }
 
-    /// Hits of the last-level cache per operation, beside reads that have missed it, that the core waits for.
-    #[must_use]
-    pub fn demand_hits_per_op(&self) -> f64 {
-        self.llc_hits_per_op * (1.0 - self.prefetched_share)
-    }
-
     /// Lines that such a thread takes from a page; write-backs where it does not read, stores where it does neither.
     #[must_use]
     pub fn lines_per_visit(&self) -> f64 {

@@ -44,6 +44,10 @@ impl FaultCosts {
 impl Fast<'_> {
     /// Sets the guards that the policy has asked for; says whether pages have moved since the last call.
     pub(super) fn take_guards(&mut self) -> bool {
+        for pages in std::mem::take(&mut self.driver.freed) {
+            self.hints.disarm_all(pages.clone());
+            self.writes.disarm_all(pages);
+        }
         let moved = std::mem::take(&mut self.driver.moved);
         for page in &moved {
             self.hints.disarm(*page);

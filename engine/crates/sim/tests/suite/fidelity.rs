@@ -14,8 +14,8 @@ use tiertune_sim::scenario::Mode;
 use tiertune_workload::{CarrySpec, RecordRequest};
 
 const CONFIGS: usize = 7;
-const REFERENCE_SEEDS: u64 = 8;
-const FAST_SEEDS: u64 = 32;
+const REFERENCE_SEEDS: u64 = 24;
+const FAST_SEEDS: u64 = 48;
 
 /// The default, sampling at the rate of a short run, and a keener one, as random settings alone often promote nothing;
 /// then random ones.
@@ -35,16 +35,12 @@ fn configs() -> Vec<Config> {
 }
 
 fn check(name: &str, workload: &Workload, fast_bytes: u64) {
-    check_in_slices(name, workload, fast_bytes, 1_000_000);
-}
-
-fn check_in_slices(name: &str, workload: &Workload, fast_bytes: u64, slice_ns: u64) {
     let scene = Scene {
         workload,
         system: "hemem",
         configs: &configs(),
         fast_bytes,
-        slice_ns,
+        slice_ns: 1_000_000,
     };
     let fast = runtimes(&scene.means(Mode::Fast, FAST_SEEDS));
     let reference = scene.means(Mode::Reference, REFERENCE_SEEDS);
@@ -73,13 +69,10 @@ fn moving_hot_set() {
 #[test]
 fn private_hot_sets_of_threads() {
     let bytes = 1024 * MIB;
-    // Where a sample is taken every 300 accesses, hearing of them a millisecond late is 4.8 % of the runtime (48 and 24 seeds);
-    // 0.9 % with these slices.
-    check_in_slices(
+    check(
         "private hot sets",
         &compile(private_hot_sets(bytes, 6e6), PAGE_2M),
         bytes / 9,
-        200_000,
     );
 }
 

@@ -96,7 +96,11 @@ fn transactions_and_shadows_cost_the_same_in_both_modes() {
 fn batches_of_pages_to_be_activated_take_as_long_in_both_modes() {
     let [_, truth] = compared(15);
     // In the first setting faults come so thick that batches are full at once.
-    for (held, unheld) in truth.iter().zip(&medians(Mode::Reference, 1)).skip(1) {
-        assert!(held[1] < unheld[1], "batches hold pages back: {held:?} for {unheld:?}");
+    let most = [1.0 + WORST, 0.5, 0.5];
+    for ((held, unheld), most) in truth.iter().zip(&medians(Mode::Reference, 1)).zip(most) {
+        assert!(
+            held[1] < most * unheld[1],
+            "batches hold pages back: {held:?} for {unheld:?}"
+        );
     }
 }

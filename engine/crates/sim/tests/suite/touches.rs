@@ -115,7 +115,7 @@ fn a_store_behind_a_read_is_no_second_touch_and_a_hit_is_one() {
             close(
                 m.stall_s * 1e9 / moves,
                 waited_ns,
-                0.15,
+                0.06,
                 &format!("{mode:?}, {stream}: wait for a page"),
             );
         }
@@ -198,7 +198,7 @@ fn guards_end_with_what_they_guard() {
         ]}]}),
         PAGE_4K,
     );
-    let first = workload.objects[0].first_page;
+    assert_eq!(workload.objects[0].first_page, 0, "the guarded pages are those of t");
     for mode in MODES {
         let faults: Arc<Mutex<Vec<Fault>>> = Arc::default();
         let guards = Guards {
@@ -206,11 +206,6 @@ fn guards_end_with_what_they_guard() {
             faults: Arc::clone(&faults),
         };
         run(&workload, mode, 100_000, guards);
-        let faults = faults.lock().expect("one thread");
-        let of_freed = faults
-            .iter()
-            .filter(|fault| (first..first + PAGES).contains(&fault.page))
-            .count();
-        assert_eq!((faults.len(), of_freed), (0, 0), "{mode:?}");
+        assert_eq!(faults.lock().expect("one thread").len(), 0, "{mode:?}");
     }
 }
