@@ -6,6 +6,8 @@ import errno
 import sqlite3
 
 REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+NOT_WRITABLE = (errno.EACCES, errno.EPERM, *REFUSALS)
+"""How a folder answers in which nothing can be written, whatever the reason."""
 SQLITE_REFUSALS = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_IOERR: "the disk fails or is full",

@@ -55,6 +55,10 @@ def test_a_report_that_cannot_be_written_names_its_file(
     assert refused.stderr == (
         f"tiertune: {path.parent / 'report.html'}: no space left on device{ELSEWHERE}\n"
     )
+    printed = tiertune("report", path.parent.name, "--results", path.parent.parent, "--markdown")
+    assert (printed.exit_code, printed.stdout[:2]) == (0, "# ")
+    said = f"tiertune: {path.parent / 'report.html'} was not written: no space left on device\n"
+    assert printed.stderr == said
 
 
 def test_a_night_takes_a_full_disk_for_no_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def test_a_complete_campaign_is_known_where_nothing_can_be_written(tuned: Path) 
     for option, begins in (("--json", "{"), ("--markdown", "# ")):
         printed = shell(above, "report", "small", option)
         assert (printed.returncode, printed.stdout[: len(begins)]) == (0, begins)
-        assert printed.stderr == "nothing was written: results/small/report.html: permission denied\n"
+        assert printed.stderr == "tiertune: results/small/report.html was not written: permission denied\n"
     assert sorted(path.name for path in tuned.iterdir()) == ["journal.sqlite"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import functools
 import os
 import sys
@@ -137,13 +136,13 @@ def sentence(error: BaseException) -> str:
 
 def _elsewhere(error: BaseException, options: Mapping[str, object]) -> str:
     """Where else results could go, when it is their folder that nothing can be written to."""
-    from tiertune.tuner.disk_trouble import REFUSALS, disk_trouble
+    from tiertune.tuner.disk_trouble import NOT_WRITABLE, disk_trouble
 
     results = options.get("results")
     if not isinstance(results, Path):
         return ""
     if isinstance(error, OSError):
-        refused = error.errno in (errno.EACCES, errno.EPERM, *REFUSALS) and error.filename is not None
+        refused = error.errno in NOT_WRITABLE and error.filename is not None
         if not refused or not Path(str(error.filename)).resolve().is_relative_to(results.resolve()):
             return ""
     elif disk_trouble(error) is None:  # of SQLite, whose files of ours are all there

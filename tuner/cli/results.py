@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiertune.tuner.cli.failures import guarded
+from tiertune.tuner.cli.failures import guarded, say
 from tiertune.tuner.cli.options import RESULTS, Figures, Json, OpenPage, PolicyFiles, Results
-
-NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)
-"""How a folder answers that is only to be read."""
 
 if TYPE_CHECKING:
     from tiertune.tuner.report.document import Report
@@ -31,7 +27,7 @@ def report(
     """Write the report of a campaign from its journal.
 
     Makes report.html and report.json beside it, also while it still runs.
-    Where that is not allowed, --json and --markdown still print it.
+    Where that cannot be written, --json and --markdown still print it.
 
     \b
     Examples:
@@ -46,6 +42,7 @@ def report(
     from tiertune.tuner.api.results import campaign_folder
     from tiertune.tuner.cli.output import console, figure_files, show
     from tiertune.tuner.cli.policies import register_policies
+    from tiertune.tuner.disk_trouble import NOT_WRITABLE
     from tiertune.tuner.report.files import read_report, write_report
     from tiertune.tuner.report.html import figures_of
     from tiertune.tuner.report.text import render_json, render_markdown
@@ -56,13 +53,9 @@ def report(
     try:
         _, paths = write_report(folder, made)
     except OSError as error:
-        if open_page or error.errno not in NOT_OURS or not (as_json or markdown):
+        if open_page or error.errno not in NOT_WRITABLE or not (as_json or markdown):
             raise
-        console(stderr=True).print(
-            f"nothing was written: {error.filename}: {(error.strerror or '').lower()}",
-            markup=False,
-            soft_wrap=True,
-        )
+        say(f"{error.filename} was not written: {(error.strerror or str(error)).lower()}")
     paths += figure_files(figures, lambda: chain.from_iterable(figures_of(made).values()))
     if as_json:
         sys.stdout.write(render_json(made))
