@@ -122,6 +122,28 @@ impl LatencySolver {
         largest
     }
 
+    /// Takes the latencies at which `traffic`, of a time in which the current ones held, agrees with the curves, if it
+    /// falls in proportion to latency.
+    ///
+    /// Unlike [`step`](Self::step) it keeps to the curve all the way, so that traffic that comes by chance, once more and
+    /// once less than a saturated tier can move, leaves latency where it was on average.
+    pub fn follow(&mut self, traffic: &[Traffic]) {
+        for ((tier, current), traffic) in self.tiers.iter().zip(&mut self.log_multipliers).zip(traffic) {
+            let utilisation = tier.utilisation(*traffic);
+            let at = |log_multiplier: f64| tier.log_multiplier(utilisation * (*current - log_multiplier).exp()).0;
+            let (mut below, mut above) = (0.0, at(*current).max(*current));
+            while above - below > 1e-6 {
+                let middle = f64::midpoint(below, above);
+                if at(middle) > middle {
+                    below = middle;
+                } else {
+                    above = middle;
+                }
+            }
+            *current = f64::midpoint(below, above);
+        }
+    }
+
     /// Iterates [`step`](Self::step) on `demand(multipliers) -> traffic` until it moves by less
     /// than 1e-4 (a hundredth of a percent of latency).
     pub fn solve(&mut self, mut demand: impl FnMut(&[f64], &mut Vec<Traffic>)) {
@@ -141,6 +163,7 @@ impl LatencySolver {
 mod tests {
     use super::*;
     use crate::scenario::Parallelism;
+    use tiertune_policy::CounterRng;
 
     fn tier(read_gbps: f64) -> TierModel {
         TierModel {
@@ -193,6 +216,27 @@ mod tests {
         let mut m = vec![];
         solver.multipliers(&mut m);
         assert!((m[0] - 1.556).abs() < 1e-3, "{m:?}");
+    }
+
+    /// In a closed loop whose traffic comes by chance a tier supplies what it can, no more.
+    #[test]
+    fn chance_does_not_add_to_what_a_tier_supplies() {
+        let (mut solver, peak) = (solver(vec![tier(20.0)]), 20.0);
+        let (mut multipliers, mut rng, mut moved) = (vec![], CounterRng::new(1, &[]), 0.0);
+        let (settling, counted) = (100, 10_000);
+        for slice in 0..settling + counted {
+            solver.multipliers(&mut multipliers);
+            let mean = 100.0 * 64.0 / (90.0 * multipliers[0]);
+            let traffic = Traffic {
+                // A hundred arrivals: a tenth more or less.
+                read_gbps: mean * rng.poisson(100.0) as f64 / 100.0,
+                write_gbps: 0.0,
+            };
+            solver.follow(&[traffic]);
+            moved += if slice < settling { 0.0 } else { traffic.read_gbps };
+        }
+        let utilisation = moved / f64::from(counted) / peak;
+        assert!((0.975..0.995).contains(&utilisation), "{utilisation}");
     }
 
     #[test]

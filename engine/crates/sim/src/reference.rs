@@ -407,7 +407,7 @@ impl<'w> Reference<'w> {
             *asleep_ns -= slept_ns;
             self.driver.run(thread.number as usize, share * (ns - slept_ns));
         }
-        self.solver.step(&traffic);
+        self.solver.follow(&traffic);
         self.now = until;
         let samples = std::mem::take(&mut self.samples);
         let taken = self.budget.take(samples.len() as u64) as usize;
