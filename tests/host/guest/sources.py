@@ -49,7 +49,11 @@ def main(programs: str) -> None:
     # Killed in the middle: the next one to open the journal puts the settings back.
     for source in SECONDS:
         killed = subprocess.Popen(watch(f"{programs}/watch", source, hotset, "/run/journal", 60))
-        time.sleep(3)
+        # It may take long to begin where the processors are slow, and is to be killed in the middle.
+        deadline = time.monotonic() + 120
+        while not inside.differences(before, inside.settings()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        time.sleep(1)
         killed.send_signal(signal.SIGKILL)
         killed.wait()
         left = inside.differences(before, inside.settings())
