@@ -39,6 +39,7 @@ pub mod pact;
 pub mod page_bits;
 pub mod page_list;
 pub mod page_queue;
+pub mod page_ring;
 pub mod placement;
 pub mod policy;
 pub mod random;

@@ -13,13 +13,17 @@
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-use crate::page_list::{Links, NIL, PageList};
-use crate::page_queue::{LISTED, PageQueue};
+use crate::page_list::NIL;
+use crate::page_queue::PageQueue;
+use crate::page_ring::{Entries, PageRing};
 use crate::reclaim_lists::{Effort, ReclaimLists, Verdict};
 use crate::{AccessedBits, Page, Tier};
 
 /// Time to look at one page of a list, reverse mapping and accessed bit included: 100 to 300 ns.
 pub const PAGE_SCAN_NS: f64 = 200.0;
+
+/// How far ahead of a walk pages are looked up.
+const AHEAD: usize = 8;
 
 const ACTIVE: u8 = 1;
 const REFERENCED: u8 = 2;
@@ -34,14 +38,14 @@ const NOTE_SHIFT: u32 = 4;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Side {
     inactive: PageQueue,
-    active: PageList,
+    active: PageRing,
 }
 
 /// The lists.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Lru {
     flags: Vec<u8>,
-    links: Links,
+    entries: Entries,
     fast: Side,
     slow: Side,
     /// 4 KiB pages of a managed page, which the kernel counts.
@@ -64,9 +68,9 @@ impl Lru {
         let (fast, active) = (self.has(page, FAST), self.has(page, ACTIVE));
         let side = if fast { &mut self.fast } else { &mut self.slow };
         if active {
-            side.active.push_back(&mut self.links, page);
+            side.active.push_back(&mut self.entries, page);
         } else {
-            side.inactive.push_back(&mut self.links, &mut self.flags, page);
+            side.inactive.push_back(&mut self.entries, &mut self.flags, page);
         }
     }
 
@@ -78,9 +82,9 @@ impl Lru {
         let (fast, active) = (self.has(page, FAST), self.has(page, ACTIVE));
         let side = if fast { &mut self.fast } else { &mut self.slow };
         if active {
-            side.active.remove(&mut self.links, page);
+            side.active.remove(&mut self.entries, page);
         } else {
-            side.inactive.remove(&mut self.links, &mut self.flags, page);
+            side.inactive.remove(&mut self.entries, &mut self.flags, page);
         }
     }
 
@@ -143,7 +147,7 @@ impl Lru {
 
     /// Active pages of slow memory, the one that became so first in front.
     pub fn active_slow(&self) -> impl Iterator<Item = Page> + '_ {
-        self.slow.active.iter(&self.links)
+        self.slow.active.iter()
     }
 
     /// Whether fast memory's active list is too long for its inactive one: more than the square
@@ -163,22 +167,17 @@ impl Lru {
         if page == NIL {
             return false;
         }
-        self.fetch_behind(page, accessed);
+        self.look_up(self.fast.active.ahead(AHEAD), accessed);
         accessed.test_and_clear(page);
         self.deactivate(page);
         true
     }
 
-    /// Looks up what the next step will need, as a walk over millions of pages is one cache miss after another.
-    fn fetch_behind(&self, page: Page, accessed: &dyn AccessedBits) {
-        let next = if self.has(page, LISTED) {
-            self.links.next(page)
-        } else {
-            page + 1
-        };
-        if let Some(flags) = self.flags.get(next as usize) {
-            std::hint::black_box(*flags);
-            accessed.fetch(next);
+    /// Looks up what a step to come will need of its page, as a walk over millions is one cache miss after another.
+    fn look_up(&self, page: Option<Page>, accessed: &dyn AccessedBits) {
+        if let Some((page, flags)) = page.and_then(|page| Some((page, self.flags.get(page as usize)?))) {
+            std::hint::black_box((*flags, self.entries.fetch(page)));
+            accessed.fetch(page);
         }
     }
 
@@ -202,7 +201,7 @@ impl Lru {
         if page == NIL {
             return Verdict::Empty;
         }
-        self.fetch_behind(page, accessed);
+        self.look_up(self.fast.inactive.ahead(AHEAD).or(Some(page + AHEAD as Page)), accessed);
         if !accessed.test_and_clear(page) {
             self.isolate(page);
             return Verdict::Isolated(page);
@@ -222,7 +221,7 @@ impl ReclaimLists for Lru {
     fn new(pages: u32, page_bytes: u64) -> Self {
         Self {
             flags: vec![0; pages as usize],
-            links: Links::new(pages),
+            entries: Entries::new(pages),
             fast: Side::default(),
             slow: Side::default(),
             base_pages: (page_bytes / crate::registry::PAGE_4K).max(1) as u32,
@@ -234,7 +233,7 @@ impl ReclaimLists for Lru {
         let fast = tier == 0;
         self.flags[pages.start as usize..pages.end as usize].fill(if fast { FAST } else { 0 });
         let side = if fast { &mut self.fast } else { &mut self.slow };
-        side.inactive.append(&mut self.links, &mut self.flags, pages);
+        side.inactive.append(&mut self.entries, &mut self.flags, pages);
     }
 
     fn freed(&mut self, pages: Range<Page>) {

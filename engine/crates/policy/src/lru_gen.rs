@@ -35,8 +35,9 @@ use std::ops::Range;
 use crate::lru::PAGE_SCAN_NS;
 use crate::numa_scan::ENTRY_PASSED_NS;
 use crate::page_bits::PageBits;
-use crate::page_list::{Links, NIL};
+use crate::page_list::NIL;
 use crate::page_queue::{LISTED, PageQueue};
+use crate::page_ring::Entries;
 use crate::reclaim_lists::{Effort, ReclaimLists, Verdict};
 use crate::registry::{PAGE_2M, PAGE_4K};
 use crate::{AccessedBits, Gauge, Page, Tier};
@@ -70,7 +71,7 @@ const ACTIVE: u8 = 32;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LruGen {
     flags: Vec<u8>,
-    links: Links,
+    entries: Entries,
     /// By number modulo four.
     generations: [PageQueue; MOST_GENERATIONS as usize],
     /// Number of the oldest generation.
@@ -129,14 +130,14 @@ impl LruGen {
             return;
         }
         let generation = &mut self.generations[usize::from(flags & GENERATION)];
-        generation.remove(&mut self.links, &mut self.flags, page);
+        generation.remove(&mut self.entries, &mut self.flags, page);
     }
 
     /// Puts a page of fast memory that is in no list at the end of the youngest generation.
     fn enlist(&mut self, page: Page) {
         let place = (self.youngest % MOST_GENERATIONS) as usize;
         self.flags[page as usize] = PRESENT | FAST | place as u8;
-        self.generations[place].push_back(&mut self.links, &mut self.flags, page);
+        self.generations[place].push_back(&mut self.entries, &mut self.flags, page);
     }
 
     /// A page was accessed: it joins the youngest generation, unless it is there.
@@ -248,7 +249,7 @@ impl ReclaimLists for LruGen {
         visits.set_all(0..tables, true);
         Self {
             flags: vec![0; pages as usize],
-            links: Links::new(pages),
+            entries: Entries::new(pages),
             generations: Default::default(),
             oldest: 0,
             youngest: LEAST_GENERATIONS + 1,
@@ -275,7 +276,7 @@ impl ReclaimLists for LruGen {
             return;
         }
         let generation = &mut self.generations[usize::from(place)];
-        generation.append(&mut self.links, &mut self.flags, pages);
+        generation.append(&mut self.entries, &mut self.flags, pages);
     }
 
     fn freed(&mut self, pages: Range<Page>) {
@@ -529,7 +530,7 @@ mod tests {
     fn check(lists: &LruGen, tier: &[Tier], isolated: &[Page]) {
         let mut found = vec![None; tier.len()];
         for (place, generation) in lists.generations.iter().enumerate() {
-            let pages: Vec<Page> = generation.iter(&lists.links, &lists.flags).collect();
+            let pages: Vec<Page> = generation.iter(&lists.flags).collect();
             assert_eq!(pages.len() as u32, generation.len());
             for page in pages {
                 assert_eq!(

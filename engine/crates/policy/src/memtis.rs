@@ -78,6 +78,8 @@ const SPLIT_NS: f64 = 15_000.0;
 const LEAST_HUGE_PAGES: u32 = 8;
 /// Samples whose counts are fetched together.
 const BLOCK: usize = 64;
+/// Units of a walk that are looked up together, as many steps before their turn.
+const AHEAD: u32 = 16;
 
 const FAST: usize = 0;
 const SLOW: usize = 1;
@@ -339,10 +341,14 @@ impl Memtis {
         let chunk = ((f64::from(entries) * self.config.list_walk_chunk_pct / 100.0) as u32).max(1);
         let walked = entries.min(chunk.saturating_mul(self.config.list_walk_chunks));
         let mut parts_halved = 0u32;
-        for _ in 0..walked {
+        for step in 0..walked {
             let Some(unit) = self.lists.front(fast, active) else {
                 break;
             };
+            if step % AHEAD == 0 {
+                self.lists
+                    .look_up(&self.hotness, fast, active, AHEAD as usize..2 * AHEAD as usize);
+            }
             let huge = self.hotness.is_huge(unit);
             let skew = if huge { self.hotness.skew_of(unit) } else { 0 };
             let split = huge && self.splitting.takes(&mut self.hotness, skew);
@@ -362,7 +368,7 @@ impl Memtis {
                     (false, true, false) => active,
                 };
                 if hot == active {
-                    self.lists.rotate(&mut self.hotness, unit);
+                    self.lists.rotate(&self.hotness, unit);
                 } else {
                     self.lists.judge(&mut self.hotness, unit, hot);
                 }

@@ -10,20 +10,20 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::Page;
-use crate::page_list::{Links, PageList};
+use crate::page_ring::{Entries, PageRing};
 
 /// The bit of a page's flags that says that the page is or was listed, so that it is in no queue's ranges. The owner
 /// leaves it to the queue, except that it clears the flags of pages before they join as a range and when they are gone.
 pub const LISTED: u8 = 1 << 7;
 
-/// A queue: the oldest page in front. All queues of one owner share links and flags.
+/// A queue: the oldest page in front. All queues of one owner share entries and flags.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct PageQueue {
     /// In front of all of `list`; those of their pages that are [`LISTED`] have left.
     untouched: VecDeque<Range<Page>>,
     /// Pages of `untouched` that have not left.
     untouched_pages: u32,
-    list: PageList,
+    list: PageRing,
 }
 
 impl PageQueue {
@@ -54,27 +54,33 @@ impl PageQueue {
         self.list.front()
     }
 
+    /// The listed page so many entries behind the front, if there is one; see [`PageRing::ahead`].
+    #[must_use]
+    pub fn ahead(&self, entries: usize) -> Option<Page> {
+        self.list.ahead(entries)
+    }
+
     /// Appends `page`, which must be in no queue.
-    pub fn push_back(&mut self, links: &mut Links, flags: &mut [u8], page: Page) {
+    pub fn push_back(&mut self, entries: &mut Entries, flags: &mut [u8], page: Page) {
         flags[page as usize] |= LISTED;
-        self.list.push_back(links, page);
+        self.list.push_back(entries, page);
     }
 
     /// Appends `pages` in their order; they must be in no queue and not be [`LISTED`].
-    pub fn append(&mut self, links: &mut Links, flags: &mut [u8], pages: Range<Page>) {
+    pub fn append(&mut self, entries: &mut Entries, flags: &mut [u8], pages: Range<Page>) {
         if self.list.is_empty() {
             self.untouched_pages += pages.end - pages.start;
             self.untouched.push_back(pages);
         } else {
-            pages.for_each(|page| self.push_back(links, flags, page));
+            pages.for_each(|page| self.push_back(entries, flags, page));
         }
     }
 
     /// Takes `page` out; it must be in this queue.
-    pub fn remove(&mut self, links: &mut Links, flags: &mut [u8], page: Page) {
+    pub fn remove(&mut self, entries: &mut Entries, flags: &mut [u8], page: Page) {
         let flags = &mut flags[page as usize];
         if *flags & LISTED != 0 {
-            self.list.remove(links, page);
+            self.list.remove(entries, page);
             return;
         }
         *flags |= LISTED;
@@ -95,11 +101,11 @@ impl PageQueue {
     }
 
     /// The pages from front to back.
-    pub fn iter<'a>(&'a self, links: &'a Links, flags: &'a [u8]) -> impl Iterator<Item = Page> + 'a {
+    pub fn iter<'a>(&'a self, flags: &'a [u8]) -> impl Iterator<Item = Page> + 'a {
         let untouched = self.untouched.iter().flat_map(Clone::clone);
         untouched
             .filter(|page| flags[*page as usize] & LISTED == 0)
-            .chain(self.list.iter(links))
+            .chain(self.list.iter())
     }
 }
 
@@ -114,7 +120,7 @@ mod tests {
     /// Two queues over pages `0..PAGES`, as an owner keeps them.
     struct Owner {
         queues: [PageQueue; 2],
-        links: Links,
+        entries: Entries,
         flags: Vec<u8>,
     }
 
@@ -122,21 +128,21 @@ mod tests {
         fn new() -> Self {
             Self {
                 queues: Default::default(),
-                links: Links::new(PAGES),
+                entries: Entries::new(PAGES),
                 flags: vec![0; PAGES as usize],
             }
         }
 
         fn append(&mut self, queue: usize, pages: Range<Page>) {
-            self.queues[queue].append(&mut self.links, &mut self.flags, pages);
+            self.queues[queue].append(&mut self.entries, &mut self.flags, pages);
         }
 
         fn push_back(&mut self, queue: usize, page: Page) {
-            self.queues[queue].push_back(&mut self.links, &mut self.flags, page);
+            self.queues[queue].push_back(&mut self.entries, &mut self.flags, page);
         }
 
         fn remove(&mut self, queue: usize, page: Page) {
-            self.queues[queue].remove(&mut self.links, &mut self.flags, page);
+            self.queues[queue].remove(&mut self.entries, &mut self.flags, page);
         }
 
         /// Pages that are in no queue are gone.
@@ -146,7 +152,7 @@ mod tests {
         }
 
         fn pages(&self, queue: usize) -> Vec<Page> {
-            self.queues[queue].iter(&self.links, &self.flags).collect()
+            self.queues[queue].iter(&self.flags).collect()
         }
 
         /// Takes pages from the front until there are none.

@@ -2,10 +2,12 @@
 //! memory. Samples and walks move units between the two, not accessed bits; within a list the oldest is in front.
 
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 use super::hotness::{ACTIVE, FAST, Hotness, LISTED, MIGRATING, QUEUED};
 use crate::Page;
-use crate::page_list::{Links, NIL, PageList};
+use crate::page_list::NIL;
+use crate::page_ring::{Entries, PageRing};
 
 /// Which of the two sides: fast memory is 0, all slower tiers together are 1.
 pub const SIDES: usize = 2;
@@ -13,14 +15,14 @@ pub const SIDES: usize = 2;
 /// The lists of one side, and how many managed pages they hold.
 #[derive(Default, Serialize, Deserialize)]
 struct Side {
-    lists: [PageList; 2],
+    lists: [PageRing; 2],
     pages: [u32; 2],
 }
 
 /// All four lists.
 #[derive(Serialize, Deserialize)]
 pub struct Lists {
-    links: Links,
+    entries: Entries,
     sides: [Side; SIDES],
 }
 
@@ -33,7 +35,7 @@ impl Lists {
     #[must_use]
     pub fn new(pages: u32) -> Self {
         Self {
-            links: Links::new(pages),
+            entries: Entries::new(pages),
             sides: Default::default(),
         }
     }
@@ -57,9 +59,17 @@ impl Lists {
         (front != NIL).then_some(front)
     }
 
+    /// Looks up what a walk from the front of a list will need of units behind, so that their cache misses overlap.
+    pub fn look_up(&self, hotness: &Hotness, fast: bool, active: bool, entries: Range<usize>) {
+        let list = &self.sides[side_of(fast)].lists[usize::from(active)];
+        let units = entries.filter_map(|entry| list.ahead(entry));
+        let state = |unit| u32::from(hotness.flags(unit)) ^ self.entries.fetch(unit);
+        std::hint::black_box(units.fold(0, |all, unit| all ^ state(unit)));
+    }
+
     /// The units of a list from front to back.
     pub fn iter(&self, fast: bool, active: bool) -> impl Iterator<Item = Page> + '_ {
-        self.sides[side_of(fast)].lists[usize::from(active)].iter(&self.links)
+        self.sides[side_of(fast)].lists[usize::from(active)].iter()
     }
 
     /// Puts a unit that is in no list at the back of the one that it belongs to; not while it moves or waits to be split.
@@ -71,7 +81,7 @@ impl Lists {
         hotness.set(unit, LISTED, true);
         let active = usize::from(hotness.has(unit, ACTIVE));
         let side = &mut self.sides[side_of(fast)];
-        side.lists[active].push_back(&mut self.links, unit);
+        side.lists[active].push_back(&mut self.entries, unit);
         side.pages[active] += hotness.pages(unit);
     }
 
@@ -84,7 +94,7 @@ impl Lists {
         hotness.set(unit, LISTED, false);
         let active = usize::from(flags & ACTIVE != 0);
         let side = &mut self.sides[side_of(flags & FAST != 0)];
-        side.lists[active].remove(&mut self.links, unit);
+        side.lists[active].remove(&mut self.entries, unit);
         side.pages[active] -= hotness.pages(unit);
     }
 
@@ -100,10 +110,12 @@ impl Lists {
         self.enlist(hotness, unit, flags & FAST != 0);
     }
 
-    /// Moves a unit to the back of its own list.
-    pub fn rotate(&mut self, hotness: &mut Hotness, unit: Page) {
-        let fast = hotness.has(unit, FAST);
-        self.unlist(hotness, unit);
-        self.enlist(hotness, unit, fast);
+    /// Moves a unit that is in a list to the back of it.
+    pub fn rotate(&mut self, hotness: &Hotness, unit: Page) {
+        let flags = hotness.flags(unit);
+        debug_assert_eq!(flags & (LISTED | MIGRATING | QUEUED), LISTED);
+        let list = &mut self.sides[side_of(flags & FAST != 0)].lists[usize::from(flags & ACTIVE != 0)];
+        list.remove(&mut self.entries, unit);
+        list.push_back(&mut self.entries, unit);
     }
 }

@@ -74,7 +74,7 @@ impl Memtis {
                         asked += u64::from(pages);
                         self.ask(unit, tier as Tier, FAST, cx);
                     }
-                    _ => self.lists.rotate(&mut self.hotness, unit),
+                    _ => self.lists.rotate(&self.hotness, unit),
                 }
                 // The target is looked at between batches only.
                 if scanned >= batch {
