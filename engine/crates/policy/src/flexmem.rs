@@ -56,6 +56,8 @@ pub use knobs::FlexmemOwn;
 /// Longest scan period and delay of the first scan, as Linux has them.
 const SCAN_PERIOD_MAX_MS: u32 = 60_000;
 const SCAN_DELAY_MS: u32 = 1000;
+/// Samples whose counts are fetched together.
+const BLOCK: usize = 64;
 /// Time between two checks of the free-space trigger, and so the shortest between two demotions by it (ours).
 const TRIGGER_NS: Nanos = 10_000_000;
 
@@ -181,17 +183,21 @@ impl Flexmem {
     }
 
     fn observe(&mut self, samples: &[Sample]) {
-        for sample in samples {
-            let Some(counted) = self.hotness.count(sample.page) else {
-                continue;
-            };
-            if counted.to > counted.from {
-                self.risen[usize::from(counted.from)] += 1;
-            }
-            self.bins.sort_in(sample.page, counted.to);
-            if usize::from(counted.to) >= self.hot() && self.bins.has(sample.page, BY_FAULT) {
-                self.bins.set(sample.page, BY_FAULT, false);
-                self.bins.mark(sample.page).countdown = 0;
+        for block in samples.chunks(BLOCK) {
+            self.hotness.fetch(block.iter().map(|sample| sample.page));
+            self.bins.fetch(block.iter().map(|sample| sample.page));
+            for sample in block {
+                let Some(counted) = self.hotness.count(sample.page) else {
+                    continue;
+                };
+                if counted.to > counted.from {
+                    self.risen[usize::from(counted.from)] += 1;
+                }
+                self.bins.sort_in(sample.page, counted.to);
+                if usize::from(counted.to) >= self.hot() && self.bins.has(sample.page, BY_FAULT) {
+                    self.bins.set(sample.page, BY_FAULT, false);
+                    self.bins.mark(sample.page).countdown = 0;
+                }
             }
         }
         self.samples += samples.len() as u64;
@@ -207,12 +213,7 @@ impl Flexmem {
         for fast in [true, false] {
             // From the coldest bin up: a page that goes down a bin is not met again.
             for bin in coldest..BINS {
-                let mut at = self.bins.front(fast, bin);
-                while let Some(page) = at {
-                    at = self.bins.behind(page);
-                    self.hotness.catch_up(page);
-                    self.bins.sort_in(page, self.hotness.bin_of(page));
-                }
+                self.bins.sort_anew(fast, bin as u8, &mut self.hotness);
             }
         }
         // The system itself walks all its lists.

@@ -13,6 +13,8 @@ use crate::page_list::NIL;
 
 /// Gaps that a ring may have whatever its length.
 const GAPS: usize = 64;
+/// Entries of a block of [`PageRing::go_through`].
+const BLOCK: usize = 64;
 
 /// The number of each page's entry in the ring that it is in. A page is in at most one, so all rings of an owner share them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -85,6 +87,19 @@ impl PageRing {
         );
         self.pages[at] = NIL;
         self.len -= 1;
+        self.trim(entries);
+    }
+
+    /// Goes through all pages by blocks of neighbours, in which gaps are [`NIL`]; those that `visit` overwrites by that are
+    /// taken out. It must overwrite by nothing else.
+    pub fn go_through(&mut self, entries: &mut Entries, visit: impl FnMut(&mut [Page])) {
+        self.pages.make_contiguous().chunks_mut(BLOCK).for_each(visit);
+        self.len = self.iter().count() as u32;
+        self.trim(entries);
+    }
+
+    /// Has no gap in front, and elsewhere not more of them than pages.
+    fn trim(&mut self, entries: &mut Entries) {
         while self.pages.front() == Some(&NIL) {
             self.pages.pop_front();
             self.first = self.first.wrapping_add(1);
@@ -114,24 +129,52 @@ mod tests {
 
     const PAGES: u32 = 200;
 
+    #[derive(Debug, Clone)]
+    enum Step {
+        Put(Page, usize),
+        Thin(usize, u32),
+    }
+
+    /// Steps of the test below: a page into a ring or into none, or all pages but multiples out of a ring.
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            200 => (0..PAGES, 0..3usize).prop_map(|(page, to)| Step::Put(page, to)),
+            1 => (0..2usize, 2..10u32).prop_map(|(ring, multiple)| Step::Thin(ring, multiple)),
+        ];
+        prop::collection::vec(step, 0..2000)
+    }
+
     proptest! {
-        /// Each step takes a page out of the ring that it is in, the front of it if there is none, and puts it into another.
         #[test]
-        fn rings_keep_the_order_of_arrival(first in any::<u32>(), steps in prop::collection::vec((0..PAGES, 0..3usize), 0..2000)) {
+        fn rings_keep_the_order_of_arrival(first in any::<u32>(), steps in steps()) {
             let mut entries = Entries::new(PAGES);
             let mut rings: [PageRing; 2] = Default::default();
             rings[0].first = first;
             let mut model: [Vec<Page>; 2] = Default::default();
-            for (page, to) in steps {
-                for (ring, pages) in rings.iter_mut().zip(&mut model) {
-                    if let Some(at) = pages.iter().position(|one| *one == page) {
-                        ring.remove(&mut entries, page);
-                        pages.remove(at);
+            for step in steps {
+                match step {
+                    Step::Put(page, to) => {
+                        for (ring, pages) in rings.iter_mut().zip(&mut model) {
+                            if let Some(at) = pages.iter().position(|one| *one == page) {
+                                ring.remove(&mut entries, page);
+                                pages.remove(at);
+                            }
+                        }
+                        if let (Some(ring), Some(pages)) = (rings.get_mut(to), model.get_mut(to)) {
+                            ring.push_back(&mut entries, page);
+                            pages.push(page);
+                        }
                     }
-                }
-                if let (Some(ring), Some(pages)) = (rings.get_mut(to), model.get_mut(to)) {
-                    ring.push_back(&mut entries, page);
-                    pages.push(page);
+                    Step::Thin(ring, multiple) => {
+                        let mut seen = Vec::new();
+                        rings[ring].go_through(&mut entries, |block| {
+                            seen.extend(block.iter().copied().filter(|page| *page != NIL));
+                            let leaving = block.iter_mut().filter(|page| **page % multiple != 0);
+                            leaving.for_each(|page| *page = NIL);
+                        });
+                        prop_assert_eq!(&seen, &model[ring]);
+                        model[ring].retain(|page| *page % multiple == 0);
+                    }
                 }
                 for (ring, pages) in rings.iter().zip(&model) {
                     prop_assert_eq!(&ring.iter().collect::<Vec<_>>(), pages);

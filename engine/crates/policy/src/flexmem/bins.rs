@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Page;
-use crate::memtis::hotness::BINS;
-use crate::page_list::{Links, NIL, PageList};
+use crate::memtis::hotness::{BINS, Hotness};
+use crate::page_list::NIL;
+use crate::page_ring::{Entries, PageRing};
 
 /// The page is in a list.
 const LISTED: u8 = 1;
@@ -34,9 +35,9 @@ pub struct Mark {
 /// All lists.
 #[derive(Serialize, Deserialize)]
 pub struct BinLists {
-    links: Links,
+    entries: Entries,
     marks: Vec<Mark>,
-    lists: [[PageList; BINS]; 2],
+    lists: [[PageRing; BINS]; 2],
     active_pages: u32,
 }
 
@@ -45,7 +46,7 @@ impl BinLists {
     #[must_use]
     pub fn new(pages: u32) -> Self {
         Self {
-            links: Links::new(pages),
+            entries: Entries::new(pages),
             marks: vec![Mark::default(); pages as usize],
             lists: Default::default(),
             active_pages: 0,
@@ -107,11 +108,9 @@ impl BinLists {
         (front != NIL).then_some(front)
     }
 
-    /// The page behind a listed one.
-    #[must_use]
-    pub fn behind(&self, page: Page) -> Option<Page> {
-        let next = self.links.next(page);
-        (next != NIL).then_some(next)
+    /// Reads what sorting `pages` in will need, so that the cache misses overlap.
+    pub fn fetch(&self, pages: impl Iterator<Item = Page>) {
+        std::hint::black_box(pages.fold(0, |all, page| all ^ self.marks[page as usize].flags));
     }
 
     /// Puts a page that is in no list at the back of one, unless it moves.
@@ -122,7 +121,7 @@ impl BinLists {
         }
         mark.bin = bin;
         mark.flags |= LISTED | if fast { FAST } else { 0 };
-        self.lists[usize::from(fast)][usize::from(bin)].push_back(&mut self.links, page);
+        self.lists[usize::from(fast)][usize::from(bin)].push_back(&mut self.entries, page);
     }
 
     /// Takes a page out of its list, if it is in one.
@@ -131,7 +130,7 @@ impl BinLists {
         if mark.flags & LISTED != 0 {
             let fast = mark.flags & FAST != 0;
             mark.flags &= !(LISTED | FAST);
-            self.lists[usize::from(fast)][usize::from(mark.bin)].remove(&mut self.links, page);
+            self.lists[usize::from(fast)][usize::from(mark.bin)].remove(&mut self.entries, page);
         }
     }
 
@@ -145,6 +144,25 @@ impl BinLists {
             self.enlist(page, mark.flags & FAST != 0, bin);
         }
         moves
+    }
+
+    /// Sorts the pages of a bin anew, by what `hotness` has of them when they have caught up.
+    pub fn sort_anew(&mut self, fast: bool, bin: u8, hotness: &mut Hotness) {
+        let mut leaving = Vec::new();
+        self.lists[usize::from(fast)][usize::from(bin)].go_through(&mut self.entries, |block| {
+            hotness.fetch(block.iter().copied().filter(|page| *page != NIL));
+            for page in block.iter_mut().filter(|page| **page != NIL) {
+                hotness.catch_up(*page);
+                let to = hotness.bin_of(*page);
+                if to != bin {
+                    leaving.push((std::mem::replace(page, NIL), to));
+                }
+            }
+        });
+        for (page, to) in leaving {
+            self.marks[page as usize].bin = to;
+            self.lists[usize::from(fast)][usize::from(to)].push_back(&mut self.entries, page);
+        }
     }
 
     /// Moves a listed page to the back of its own list.
