@@ -4,6 +4,8 @@
 //! and latency curves are the same objects; accesses, cache hits, sampling counters, waiting for
 //! pages under copy, and the thread clocks are explicit here, where the fast mode has rates.
 
+mod lines;
+
 use tiertune_policy::{
     CopyMode, CounterRng, Event, Fault, FaultKind, How, MigrationMechanics, Move, Nanos, PageMap, Policy, Sample,
 };
@@ -19,10 +21,13 @@ use crate::operation::{Demand, Operation, misses_in_flight, operation_time, unlo
 use crate::sampler::RecordBudget;
 use crate::scenario::{Machine, Request};
 use crate::walk::{Walk, walks};
-use crate::workload::{LINE_BYTES, Phase, Popularity, Stream, Workload};
+use crate::workload::{LINE_BYTES, Phase, Popularity, Workload};
 
 /// Latencies are updated and the policy hears of samples this often.
 const QUANTUM_NS: u64 = 50_000;
+/// The first quantum of a phase, whose threads go by latencies of the phase before: shorter, as those that make up the time
+/// of a whole one with it.
+const FIRST_QUANTUM_NS: u64 = 4_000;
 /// Reads over which a thread overlaps prefetching with computing, and after which another thread may
 /// have its turn: a core's prefetchers run some tens of lines ahead (20 per stream on Intel).
 const READS_PER_BATCH: f64 = 32.0;
@@ -81,6 +86,7 @@ struct Reference<'w> {
     driver: Driver<'w>,
     machine: &'w Machine,
     solver: LatencySolver,
+    phase_from: Nanos,
     cache: ExplicitCache,
     budget: RecordBudget,
     /// Initial phases of the sampling counters, by thread and sampler.
@@ -190,6 +196,7 @@ impl<'w> Reference<'w> {
             budget: RecordBudget::new(driver.overheads.record_ns),
             machine: &request.machine,
             solver: LatencySolver::new(&request.machine),
+            phase_from: 0,
             cache: ExplicitCache::new(request.machine.llc_bytes),
             driver,
             phases,
@@ -278,6 +285,7 @@ impl<'w> Reference<'w> {
         let end = phase.seconds.map(|s| self.now + (s * 1e9) as Nanos);
         let mut left: Vec<f64> = phase.groups.iter().map(|g| g.ops.unwrap_or(f64::INFINITY)).collect();
         let mut threads = self.threads(phase);
+        self.phase_from = self.now;
         loop {
             let working = left.iter().any(|l| *l > 0.0 && l.is_finite());
             let worked = !working && phase.groups.iter().any(|g| g.ops.is_some());
@@ -337,7 +345,7 @@ impl<'w> Reference<'w> {
     }
 
     fn run_quantum(&mut self, phase: &Phase, threads: &mut [Thread], left: &mut [f64], end: Option<Nanos>) {
-        let mut until = self.now + QUANTUM_NS;
+        let mut until = self.now + quantum_ns(self.now - self.phase_from);
         self.driver.set_co_runners(self.now);
         if let Some(at) = self.driver.next_stop(self.now, end) {
             until = until.min(at.max(self.now + 1));
@@ -731,60 +739,15 @@ impl<'w> Reference<'w> {
         }
         assist_ns
     }
+}
 
-    /// The next line of a stream: page and line number over all memory.
-    fn next_line(&self, stream: &Stream, thread: &mut Thread, i: usize, threads: u32) -> (u32, u64) {
-        let object = &self.driver.workload.objects[stream.object];
-        let lines_per_page = self.driver.workload.page_bytes / LINE_BYTES as u64;
-        match &stream.popularity {
-            Popularity::Stationary { alias, .. } => {
-                if let Some(visit) = thread.visits[i].as_mut().filter(|visit| visit.left >= 1.0) {
-                    visit.left -= 1.0;
-                    visit.line = (visit.line + 1) % lines_per_page;
-                    return (visit.page, u64::from(visit.page) * lines_per_page + visit.line);
-                }
-                let piece = alias.draw((thread.rng.next_u64() >> 32) as u32);
-                let (from, to) = (object.edges[piece], object.edges[piece + 1]);
-                let page = object.page_at(from + thread.rng.below(u64::from(to - from)) as u32);
-                let line = thread.rng.below(lines_per_page);
-                if stream.in_order() {
-                    let lines = stream.lines_per_visit();
-                    // Phases are cut anywhere: the first page of one has been gone through in part.
-                    let left = match thread.visits[i] {
-                        Some(visit) => visit.left + lines,
-                        None => lines * thread.rng.next_f64(),
-                    };
-                    thread.visits[i] = Some(Visit {
-                        page,
-                        line,
-                        left: left - 1.0,
-                    });
-                }
-                (page, u64::from(page) * lines_per_page + line)
-            }
-            Popularity::Sweep => {
-                let line = self.swept_line(stream, thread, i, threads);
-                thread.swept_lines[i] += 1;
-                line
-            }
-        }
-    }
-
-    /// Lines of a thread's part of what it sweeps.
-    fn lines_swept(&self, stream: &Stream, threads: u32) -> u64 {
-        let pages = self.driver.workload.objects[stream.object].pages;
-        let lines = u64::from(pages) * self.driver.workload.page_bytes / LINE_BYTES as u64;
-        (lines / u64::from(threads)).max(1)
-    }
-
-    /// Where the sweep of a thread stands.
-    fn swept_line(&self, stream: &Stream, thread: &Thread, i: usize, threads: u32) -> (u32, u64) {
-        let object = &self.driver.workload.objects[stream.object];
-        let lines_per_page = self.driver.workload.page_bytes / LINE_BYTES as u64;
-        let part = self.lines_swept(stream, threads);
-        let line = u64::from(thread.index) * part + thread.swept_lines[i] % part;
-        let page = object.page_at((line / lines_per_page) as u32);
-        (page, u64::from(page) * lines_per_page + line % lines_per_page)
+/// Length of the quantum that begins so long after its phase.
+fn quantum_ns(since_ns: u64) -> u64 {
+    let rest_ns = QUANTUM_NS.saturating_sub(since_ns);
+    if rest_ns == 0 {
+        QUANTUM_NS
+    } else {
+        since_ns.max(FIRST_QUANTUM_NS).min(rest_ns)
     }
 }
 
