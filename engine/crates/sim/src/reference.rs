@@ -4,6 +4,7 @@
 //! and latency curves are the same objects; accesses, cache hits, sampling counters, waiting for
 //! pages under copy, and the thread clocks are explicit here, where the fast mode has rates.
 
+mod flow;
 mod lines;
 
 use tiertune_policy::{
@@ -22,12 +23,13 @@ use crate::sampler::RecordBudget;
 use crate::scenario::{Machine, Request};
 use crate::walk::{Walk, walks};
 use crate::workload::{LINE_BYTES, Phase, Popularity, Workload};
+use flow::Flow;
 
 /// Latencies are updated and the policy hears of samples this often.
 const QUANTUM_NS: u64 = 50_000;
 /// The first quantum of a phase, whose threads go by latencies of the phase before: shorter, as those that make up the time
 /// of a whole one with it.
-const FIRST_QUANTUM_NS: u64 = 4_000;
+const FIRST_QUANTUM_NS: u64 = 1_000;
 /// Reads over which a thread overlaps prefetching with computing, and after which another thread may
 /// have its turn: a core's prefetchers run some tens of lines ahead (20 per stream on Intel).
 const READS_PER_BATCH: f64 = 32.0;
@@ -96,6 +98,7 @@ struct Reference<'w> {
     samples: Vec<Sample>,
     multipliers: Vec<f64>,
     lines: Vec<[f64; 2]>,
+    flow: Flow,
     /// Pages that move in this quantum, also those that arrive within it.
     blocked: Vec<Blocked>,
     /// Pages that are armed for a hint fault.
@@ -205,6 +208,7 @@ impl<'w> Reference<'w> {
             samples: Vec::new(),
             multipliers: vec![1.0; tiers],
             lines: vec![[0.0; 2]; tiers],
+            flow: Flow::new(tiers, workload.max_threads),
             blocked: Vec::new(),
             armed: Guards::default(),
             watched: Guards::default(),
@@ -286,6 +290,7 @@ impl<'w> Reference<'w> {
         let mut left: Vec<f64> = phase.groups.iter().map(|g| g.ops.unwrap_or(f64::INFINITY)).collect();
         let mut threads = self.threads(phase);
         self.phase_from = self.now;
+        self.flow.clear();
         loop {
             let working = left.iter().any(|l| *l > 0.0 && l.is_finite());
             let worked = !working && phase.groups.iter().any(|g| g.ops.is_some());
@@ -368,6 +373,11 @@ impl<'w> Reference<'w> {
         let running = threads.iter().filter(|t| left[t.group] > 0.0).count();
         let share = (cores / running.max(1) as f64).min(1.0);
         self.charge(threads, left, share);
+        let quantum_ns = self.now as f64..until as f64;
+        self.flow.begin();
+        for thread in &*threads {
+            self.flow.go_on(thread.number, thread.clock_ns, &quantum_ns);
+        }
         // Whoever is furthest behind goes next, so that the last operations of a phase are shared
         // out as dynamic scheduling would.
         let waiting = |threads: &[Thread], left: &[f64]| {
@@ -392,16 +402,27 @@ impl<'w> Reference<'w> {
                 .min(left[thread.group]);
             left[thread.group] -= ops;
             stretch.ops += ops;
+            let (from_ns, before) = (thread.clock_ns, self.lines.clone());
             self.run_batch(phase, thread, ops, share, &mut stretch);
+            let lines = self
+                .lines
+                .iter()
+                .zip(&before)
+                .map(|(now, then)| [now[0] - then[0], now[1] - then[1]]);
+            self.flow
+                .add(thread.number, lines, from_ns..thread.clock_ns, &quantum_ns);
         }
         self.driver.settle_co_runners(&self.multipliers);
         let foreign = self.driver.foreign_traffic(self.solver.tiers(), ns);
         self.driver.settle_copies(&foreign, ns);
-        let mut traffic = foreign;
-        for (traffic, lines) in traffic.iter_mut().zip(&self.lines) {
-            traffic.read_gbps += lines[0] * LINE_BYTES / ns;
-            traffic.write_gbps += lines[1] * LINE_BYTES / ns;
-        }
+        let beside = |lines: &[[f64; 2]]| -> Vec<Traffic> {
+            let add = |(traffic, lines): (&Traffic, &[f64; 2])| Traffic {
+                read_gbps: traffic.read_gbps + lines[0] * LINE_BYTES / ns,
+                write_gbps: traffic.write_gbps + lines[1] * LINE_BYTES / ns,
+            };
+            foreign.iter().zip(lines).map(add).collect()
+        };
+        let traffic = beside(&self.lines);
         let last = traffic.len() - 1;
         stretch.fast_latency_ns2 = self.machine.tiers[0].latency_ns * self.multipliers[0] * ns;
         stretch.slow_latency_ns2 = self.machine.tiers[last].latency_ns * self.multipliers[last] * ns;
@@ -415,7 +436,7 @@ impl<'w> Reference<'w> {
             *asleep_ns -= slept_ns;
             self.driver.run(thread.number as usize, share * (ns - slept_ns));
         }
-        self.solver.follow(&traffic);
+        self.solver.follow(&beside(&self.flow.passing));
         self.now = until;
         let samples = std::mem::take(&mut self.samples);
         let taken = self.budget.take(samples.len() as u64) as usize;

@@ -89,8 +89,8 @@ fn transactions_and_shadows_cost_the_same_in_both_modes() {
 }
 
 /// Whether another CPU's batch holds a page hangs on whose faults follow each other. In the reference mode a thread that has just
-/// faulted is still in its fault when others fault, in the fast mode it may be the next: in the last setting, 12 685 and 11 572
-/// promotions, that is most of the difference. In the second, where some runs promote late or not at all, 1170 and 764, it is not,
+/// faulted is still in its fault when others fault, in the fast mode it may be the next: in the last setting, 12 514 and 11 572
+/// promotions, that is most of the difference. In the second, where some runs promote late or not at all, 1642 and 764, it is not,
 /// and which it is, is not known. So promotions are compared where pages are activated one by one, and runtimes here.
 #[test]
 fn batches_of_pages_to_be_activated_take_as_long_in_both_modes() {

@@ -14,6 +14,7 @@ mod mechanics;
 mod observe;
 mod oracle;
 mod page_map;
+mod saturation;
 mod shadows;
 mod support;
 mod touches;

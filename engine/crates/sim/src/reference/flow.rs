@@ -1,0 +1,99 @@
+//! When the lines of batches pass: a batch that lasts beyond its quantum is traffic of the next ones, too.
+//!
+//! Latency goes by it. If all lines were of the quantum in which their batch begins, threads whose batches are longer than a
+//! quantum would by turns find a tier that nobody uses and one that all do.
+
+use std::ops::Range;
+
+/// Lines read and written, by tier.
+type Lines = Vec<[f64; 2]>;
+
+#[derive(Debug)]
+pub struct Flow {
+    /// Lines that pass in this quantum.
+    pub passing: Lines,
+    /// Those of each thread's last batch that are still to pass: its number times tiers, plus the tier.
+    ahead: Lines,
+}
+
+impl Flow {
+    pub fn new(tiers: usize, threads: u32) -> Self {
+        Self {
+            passing: vec![[0.0; 2]; tiers],
+            ahead: vec![[0.0; 2]; tiers * threads as usize],
+        }
+    }
+
+    /// A phase begins, whose threads have no batch before.
+    pub fn clear(&mut self) {
+        self.ahead.fill([0.0; 2]);
+    }
+
+    /// A quantum begins in which nothing passes yet.
+    pub fn begin(&mut self) {
+        self.passing.fill([0.0; 2]);
+    }
+
+    /// Of a thread's last batch, which ends at `end_ns`, passes what is due in `quantum_ns`.
+    pub fn go_on(&mut self, thread: u32, end_ns: f64, quantum_ns: &Range<f64>) {
+        let part = part_of(quantum_ns.start..end_ns, quantum_ns);
+        let tiers = self.passing.len();
+        let ahead = &mut self.ahead[thread as usize * tiers..][..tiers];
+        for (passing, ahead) in self.passing.iter_mut().zip(ahead) {
+            for (passing, ahead) in passing.iter_mut().zip(ahead) {
+                *passing += part * *ahead;
+                *ahead *= 1.0 - part;
+            }
+        }
+    }
+
+    /// A batch of a thread has moved `lines` in `batch_ns`.
+    pub fn add(
+        &mut self,
+        thread: u32,
+        lines: impl Iterator<Item = [f64; 2]>,
+        batch_ns: Range<f64>,
+        quantum_ns: &Range<f64>,
+    ) {
+        let part = part_of(batch_ns, quantum_ns);
+        let tiers = self.passing.len();
+        for (tier, lines) in lines.enumerate() {
+            let ahead = &mut self.ahead[thread as usize * tiers + tier];
+            for (kind, lines) in lines.into_iter().enumerate() {
+                self.passing[tier][kind] += part * lines;
+                ahead[kind] += (1.0 - part) * lines;
+            }
+        }
+    }
+}
+
+/// Part of a time that is over when a quantum is.
+fn part_of(time_ns: Range<f64>, quantum_ns: &Range<f64>) -> f64 {
+    if time_ns.end <= quantum_ns.end {
+        1.0
+    } else {
+        ((quantum_ns.end - time_ns.start) / (time_ns.end - time_ns.start)).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A batch of ten lines over two and a half quanta.
+    #[test]
+    fn a_long_batch_passes_evenly() {
+        let mut flow = Flow::new(1, 2);
+        let mut passed = vec![];
+        for quantum in 0..4 {
+            let quantum_ns = f64::from(quantum) * 4.0..f64::from(quantum + 1) * 4.0;
+            flow.begin();
+            flow.go_on(1, 10.0, &quantum_ns);
+            if quantum == 0 {
+                flow.add(1, [[10.0, 5.0]].into_iter(), 0.0..10.0, &quantum_ns);
+            }
+            passed.push(flow.passing[0]);
+        }
+        assert_eq!(passed, [[4.0, 2.0], [4.0, 2.0], [2.0, 1.0], [0.0, 0.0]]);
+    }
+}

@@ -1,0 +1,50 @@
+//! A tier that is asked for more than it can: it moves what it can in both modes, also where phases are short.
+
+use crate::support::{MIB, compile, request};
+use serde_json::json;
+use tiertune_policy::Config;
+use tiertune_policy::registry::PAGE_4K;
+use tiertune_sim::scenario::Mode;
+
+const BYTES: u64 = 8 * MIB;
+const PEAK_GBPS: f64 = 4.0;
+
+/// Runtime of 16 threads that read slow memory at random, `lines` in each of `phases`, and fast memory in between.
+fn runtime_ns(mode: Mode, phases: usize, lines: f64) -> f64 {
+    let phase = |object: &str, ops: f64| {
+        json!({"name": object, "groups": [{"name": "w", "threads": 16, "ops": ops, "cpu_ns_per_op": 1.0, "streams": [
+            {"object": object, "law": {"kind": "uniform"}, "class": "gather", "reads_per_op": 1.0, "missed_llc": true}]}]})
+    };
+    let both: Vec<_> = (0..phases)
+        .flat_map(|_| [phase("near", 20_000.0), phase("far", lines)])
+        .collect();
+    let workload = compile(
+        json!({"objects": [{"name": "near", "bytes": BYTES}, {"name": "far", "bytes": BYTES}], "blocks": [{"phases": both}]}),
+        PAGE_4K,
+    );
+    let mut request = request("notier", Config::new(), PAGE_4K, BYTES, 1);
+    request.mode = mode;
+    request.machine.tiers[1].read_gbps = PEAK_GBPS;
+    let run = tiertune_sim::run(&workload, &request).expect("a run");
+    run.metrics.runtime_s * 1e9
+}
+
+/// Lines that the tier supplies in so many milliseconds.
+fn lines_of(ms: f64) -> f64 {
+    ms * 1e6 * PEAK_GBPS / 64.0
+}
+
+#[test]
+fn a_saturated_tier_moves_what_it_can() {
+    for mode in [Mode::Fast, Mode::Reference] {
+        for (phases, ms) in [(1, 40.0), (20, 2.0)] {
+            let without_ns = runtime_ns(mode, phases, 0.001);
+            let took_ns = runtime_ns(mode, phases, lines_of(ms)) - without_ns;
+            let utilisation = phases as f64 * ms * 1e6 / took_ns;
+            assert!(
+                (0.95..1.05).contains(&utilisation),
+                "{mode:?}, {phases} phases of {ms} ms: {utilisation}"
+            );
+        }
+    }
+}
