@@ -29,7 +29,7 @@ class Quiet(SimpleHTTPRequestHandler):
 def site() -> Iterator[str]:
     """Its address. Built again only where something changed since `make docs`."""
     command = [sys.executable, "-m", "docs.pages", "build/docs"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     handler = partial(Quiet, directory=str(ROOT / "build/docs/html"))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
