@@ -56,8 +56,6 @@ pub use knobs::FlexmemOwn;
 /// Longest scan period and delay of the first scan, as Linux has them.
 const SCAN_PERIOD_MAX_MS: u32 = 60_000;
 const SCAN_DELAY_MS: u32 = 1000;
-/// Samples whose counts are fetched together.
-const BLOCK: usize = 64;
 /// Time between two checks of the free-space trigger, and so the shortest between two demotions by it (ours).
 const TRIGGER_NS: Nanos = 10_000_000;
 
@@ -183,7 +181,7 @@ impl Flexmem {
     }
 
     fn observe(&mut self, samples: &[Sample]) {
-        for block in samples.chunks(BLOCK) {
+        for block in samples.chunks(memtis::BLOCK) {
             self.hotness.fetch(block.iter().map(|sample| sample.page));
             self.bins.fetch(block.iter().map(|sample| sample.page));
             for sample in block {

@@ -77,7 +77,7 @@ const SPLIT_NS: f64 = 15_000.0;
 /// Below this many huge pages in fast memory there are only base pages.
 const LEAST_HUGE_PAGES: u32 = 8;
 /// Samples whose counts are fetched together.
-const BLOCK: usize = 64;
+pub(crate) const BLOCK: usize = 64;
 /// Units of a walk that are looked up together, as many steps before their turn.
 const AHEAD: u32 = 16;
 

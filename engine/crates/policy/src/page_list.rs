@@ -1,9 +1,10 @@
 //! FIFO lists of pages, threaded through one table of links.
 //!
 //! A page is in at most one list at a time, so all lists share a table with two links per page and
-//! a list is a few words. No operation allocates and all but iteration are O(1), which the millions
-//! of moves between lists in a trial need. The table starts as untouched zero pages of the
-//! operating system: pages that no list ever holds cost no memory.
+//! a list is a few words. No operation allocates and all are O(1), which the millions of moves between
+//! lists in a trial need. The table starts as untouched zero pages of the operating system: pages that
+//! no list ever holds cost no memory. Long lists that are gone through from the front are
+//! [rings](crate::page_ring) instead.
 
 use crate::Page;
 use serde::{Deserialize, Serialize};
@@ -157,12 +158,6 @@ impl PageList {
             Walk { next, ..walk }
         });
     }
-
-    /// The pages from front to back.
-    pub fn iter<'a>(&self, links: &'a Links) -> impl Iterator<Item = Page> + 'a {
-        let page = |page: Page| (page != NIL).then_some(page);
-        std::iter::successors(page(self.front), move |at| page(links.0[*at as usize][NEXT]))
-    }
 }
 
 #[cfg(test)]
@@ -176,7 +171,8 @@ mod tests {
     }
 
     fn pages(list: &PageList, links: &Links) -> Vec<Page> {
-        list.iter(links).collect()
+        let page = |page: Page| (page != NIL).then_some(page);
+        std::iter::successors(page(list.front), |at| page(links.next(*at))).collect()
     }
 
     #[test]

@@ -27,8 +27,8 @@ use flow::Flow;
 
 /// Latencies are updated and the policy hears of samples this often.
 const QUANTUM_NS: u64 = 50_000;
-/// The first quantum of a phase, whose threads go by latencies of the phase before: shorter, as those that make up the time
-/// of a whole one with it.
+/// The first quantum of a phase is short, as its threads go by latencies of the phase before; each that follows is as long as
+/// all before it together, until they make up a whole one.
 const FIRST_QUANTUM_NS: u64 = 1_000;
 /// Reads over which a thread overlaps prefetching with computing, and after which another thread may
 /// have its turn: a core's prefetchers run some tens of lines ahead (20 per stream on Intel).

@@ -210,7 +210,7 @@ fn what_the_daemon_takes_is_memory_that_is_used() {
     let bytes = |key: &str| cost[key].as_f64().expect("a number");
     // The number of an entry and a count of eight bytes for each page, beside the daemon's tables.
     let policy = bytes("resident_bytes_per_page") - bytes("daemon_bytes_per_page");
-    assert!((12.0..40.0).contains(&policy), "{cost}");
+    assert!((12.0..16.0).contains(&policy), "{cost}");
     let unknown = tierd(&["selfbench", "--of", "memtis:8192"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("hemem:4096"));
