@@ -55,13 +55,13 @@ def nodes() -> list[str]:
     return options
 
 
-def command(parts: archive.Parts, initrd: Path, exchange: Path) -> list[str]:
-    """The whole command line of the emulator."""
+def command(parts: archive.Parts, initrd: Path, exchange: Path, words: Sequence[str]) -> list[str]:
+    """The whole command line of the emulator; `words` are further ones for the kernel."""
     shares = []
     for tag, folder, readonly in (("host", Path("/"), ",readonly=on"), ("exchange", exchange, "")):
         local = f"local,path={folder},mount_tag={tag},security_model=none,multidevs=remap{readonly}"
         shares += ["-virtfs", local]
-    kernel = ["console=ttyS0", "quiet", "panic=-1", "oops=panic", "nokaslr", *FLUSHING]
+    kernel = ["console=ttyS0", "quiet", "panic=-1", "oops=panic", "nokaslr", *words]
     return [
         *parts.emulator,
         *("-machine", f"q35,accel={ACCELERATOR},hmat=on", "-cpu", "max", "-smp", "2"),
@@ -73,10 +73,16 @@ def command(parts: archive.Parts, initrd: Path, exchange: Path) -> list[str]:
     ]
 
 
-def boot(start: str, folder: Path, timeout_s: float, devices: Sequence[str] = ()) -> Boot:
+def boot(
+    start: str,
+    folder: Path,
+    timeout_s: float,
+    devices: Sequence[str] = (),
+    kernel: Sequence[str] = FLUSHING,
+) -> Boot:
     """Runs the shell script `start` in the guest, which may leave lines of JSON in `EXCHANGE/results`.
 
-    `devices` are further words for the emulator.
+    `devices` are further words for the emulator, `kernel` for the kernel.
 
     A boot that breaks before the script begins, or by an oops (emulated kernels are known for early ones), is
     repeated, twice at most; a script that does not come to its end is not.
@@ -95,7 +101,10 @@ def boot(start: str, folder: Path, timeout_s: float, devices: Sequence[str] = ()
         script.chmod(0o755)
         begin = time.monotonic()
         console = _console(
-            [*command(parts, initrd, exchange), *devices], parts, folder / f"console-{number}", timeout_s
+            [*command(parts, initrd, exchange, kernel), *devices],
+            parts,
+            folder / f"console-{number}",
+            timeout_s,
         )
         seconds = time.monotonic() - begin
         if BROKEN.search(console) is None:
