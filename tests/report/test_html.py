@@ -16,7 +16,7 @@ import pytest
 
 from tests.report.example import example_report
 from tests.report.journal_example import write_journal
-from tiertune.tuner.report.document import Report
+from tiertune.tuner.report.document import HostPart, Report
 from tiertune.tuner.report.environment import Figure
 from tiertune.tuner.report.figure_files import write_figures
 from tiertune.tuner.report.figures import style
@@ -155,6 +155,18 @@ def test_a_report_without_validation_still_renders(tmp_path: Path) -> None:
     Page(text)
     assert "This campaign has not finished" in text
     assert Report.model_validate_json(json.read_text()) == report
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_runs_on_hosts_are_not_called_simulated(live: bool) -> None:
+    report = example_report()
+    where = HostPart(live=live, runs=[], gains=[], between_pct=None, within_pct=None, note="")
+    cells = [cell.model_copy(update={"hosts": where}) for cell in report.cells]
+    drawn = figures_of(report.model_copy(update={"cells": cells}))
+    (figure,) = (one for some in drawn.values() for one in some if one.name.endswith("timeline"))
+    said = f"{figure.title} {figure.caption} {figure.svg}"
+    assert ("simulated" in said, "the model" in said) == (not live, not live)
+    assert figure.title in {"Memory over time", "Memory over simulated time"}
 
 
 def test_writing_leaves_no_parts_behind(tmp_path: Path) -> None:

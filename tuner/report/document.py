@@ -96,7 +96,7 @@ class KnobChange(Part):
 
 
 class Timeline(Part):
-    """One validation run over simulated time: equally long columns, named with their units."""
+    """One validation run over its own time: equally long columns, named with their units."""
 
     role: Role
     seed: int
@@ -218,6 +218,11 @@ class Cell(Part):
     workload_notes: list[str]
     hosts: HostPart | None = None
     front: FrontPart | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether its trials ran on hosts; the time of others is that of a simulated machine."""
+        return self.hosts is not None and self.hosts.live
 
     @model_serializer(mode="wrap")
     def _without_what_is_not(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

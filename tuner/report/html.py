@@ -14,7 +14,7 @@ from tiertune.tuner.report.figures.comparison import comparison, metric_words
 from tiertune.tuner.report.figures.convergence import convergence
 from tiertune.tuner.report.figures.cost import cost
 from tiertune.tuner.report.figures.front import front, outside
-from tiertune.tuner.report.figures.timeline import timeline
+from tiertune.tuner.report.figures.timeline import timeline, timeline_title
 from tiertune.tuner.report.front import front_rows
 from tiertune.tuner.report.plain import csv_text
 
@@ -23,7 +23,7 @@ class Drawing(NamedTuple):
     """How one figure of a cell is made; `rows` are the data behind it, heads first."""
 
     name: str
-    title: str
+    title: str | Callable[[Cell], str]
     draw: Callable[[Cell, str], str]
     caption: Callable[[Cell], str]
     rows: Callable[[Cell], Iterable[Sequence[object]]]
@@ -86,7 +86,8 @@ def _figures(report: Report, cell: Cell, prefix: str) -> list[Figure]:
         svg = drawing.draw(cell, name)
         if svg:
             text, file = csv_text(drawing.rows(cell)), f"{report.campaign}-{name}.csv"
-            made.append(Figure(name, drawing.title, drawing.caption(cell), Markup(svg), text, file))
+            title = drawing.title if isinstance(drawing.title, str) else drawing.title(cell)
+            made.append(Figure(name, title, drawing.caption(cell), Markup(svg), text, file))
     return made
 
 
@@ -154,10 +155,13 @@ def _convergence_caption(cell: Cell) -> str:
 
 
 def _timeline_caption(cell: Cell) -> str:
-    return (
+    text = (
         f"Default and tuned on the same validation seed ({cell.timelines[0].seed}). Migrations are promotions"
-        " plus demotions; latency is that of a loaded access as the model resolves it, per tier."
+        " plus demotions"
     )
+    if cell.live:
+        return f"{text}, as the daemon counts them."
+    return f"{text}; latency is that of a loaded access as the model resolves it, per tier."
 
 
 def _cost_caption(cell: Cell) -> str:
@@ -184,6 +188,6 @@ DRAWINGS = (
     Drawing("front", "One objective against the other", front, _front_caption, front_rows),
     Drawing("comparison", "Default against tuned", comparison, _comparison_caption, _comparison_rows),
     Drawing("convergence", "The search", convergence, _convergence_caption, _search_rows),
-    Drawing("timeline", "Memory over simulated time", timeline, _timeline_caption, _timeline_rows),
+    Drawing("timeline", timeline_title, timeline, _timeline_caption, _timeline_rows),
     Drawing("cost", "Cost of a trial", cost, _cost_caption, _search_rows),
 )

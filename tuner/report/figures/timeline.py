@@ -1,4 +1,4 @@
-"""What memory did over simulated time, default and tuned on the same seed."""
+"""What memory did over the time of a run, default and tuned on the same seed."""
 
 from __future__ import annotations
 
@@ -25,8 +25,17 @@ PANELS = (
 LINE_OF_ROLE = {"default": 1.3, "tuned": 1.9}
 
 
+def timeline_title(cell: Cell) -> str:
+    """What the figure is called: a run on a host has time that passed."""
+    return f"Memory over {_time(cell)}"
+
+
+def _time(cell: Cell) -> str:
+    return "time" if cell.live else "simulated time"
+
+
 def timeline(cell: Cell, name: str) -> str:
-    """SVG of hit ratio, migrations and latency per tier over simulated time; empty text without timelines."""
+    """SVG of hit ratio, migrations and latency per tier over time; empty text without timelines."""
     if not cell.timelines:
         return ""
     panels = [
@@ -57,7 +66,7 @@ def timeline(cell: Cell, name: str) -> str:
             else:
                 axes.set_ylim(bottom=0)
         figure.align_ylabels(rows)
-        rows[-1].set_xlabel("simulated time (s)")
+        rows[-1].set_xlabel(f"{_time(cell)} (s)")
         handles, labels = rows[-1].get_legend_handles_labels()
         if not any("latency" in panel.label for panel in panels):
             handles, labels = rows[0].get_legend_handles_labels()
@@ -68,7 +77,7 @@ def timeline(cell: Cell, name: str) -> str:
         return style.to_svg(
             figure,
             name,
-            "Memory over simulated time",
+            timeline_title(cell),
             f"Rows: {', '.join(panel.label for panel in panels)}. {ends}.",
         )
 
