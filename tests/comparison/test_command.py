@@ -301,6 +301,10 @@ def test_budgets_that_differ_void_the_comparison(compared: Path, tmp_path: Path)
         ),
         (lambda text: text.replace("initial: 2", "initial: 2, stop: {}"), "stop lets searches end at"),
         (
+            lambda text: text.replace("initial: 2", "initial: 2, short_runs: 0.1"),
+            "short_runs makes some trials",
+        ),
+        (
             lambda text: text.replace("searches: 3", "searches: 2"),
             "the smallest valid value for a comparison is 3",
         ),
@@ -309,7 +313,7 @@ def test_budgets_that_differ_void_the_comparison(compared: Path, tmp_path: Path)
             "one system is nothing to compare",
         ),
     ],
-    ids=["memory", "presets", "priors", "stop", "two-searches", "one-system"],
+    ids=["memory", "presets", "priors", "stop", "short-runs", "two-searches", "one-system"],
 )
 def test_what_is_no_comparison_is_refused(tmp_path: Path, change: Callable[[str], str], said: str) -> None:
     path = write_comparison(tmp_path)

@@ -162,5 +162,10 @@ def check_comparison(campaign: Campaign, source: str) -> None:
         raise InputError(
             f"{source}: budget: stop lets searches end at different budgets; leave it out of a comparison"
         )
+    if campaign.budget.short_runs is not None:
+        raise InputError(
+            f"{source}: budget: short_runs makes some trials shorter than others, so that budgets are"
+            " not equal; leave it out of a comparison"
+        )
     if len(campaign.systems) < LEAST_SYSTEMS:
         raise InputError(f"{source}: systems: one system is nothing to compare; name {LEAST_SYSTEMS} or more")
