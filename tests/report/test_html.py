@@ -21,7 +21,7 @@ from tiertune.tuner.report.environment import Figure
 from tiertune.tuner.report.figure_files import write_figures
 from tiertune.tuner.report.figures import style
 from tiertune.tuner.report.files import write_report
-from tiertune.tuner.report.html import DRAWINGS, cell_names, figures_of, render_html
+from tiertune.tuner.report.html import DRAWINGS, cell_names, figures_of, on_page, render_html
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "area", "base", "col", "embed", "source", "track", "wbr"}
 IDREFS = {"aria-labelledby", "aria-describedby", "for", "data-copies"}
@@ -155,6 +155,23 @@ def test_a_report_without_validation_still_renders(tmp_path: Path) -> None:
     Page(text)
     assert "This campaign has not finished" in text
     assert Report.model_validate_json(json.read_text()) == report
+
+
+def test_a_page_of_many_cells_has_figures_of_the_first_search_of_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The others say where theirs are."""
+    monkeypatch.setattr("tiertune.tuner.report.html.MOST_DRAWN", 2)
+    report = example_report()
+    (cell,) = report.cells
+    ids = ["one", "one#2", "other", "other#2"]
+    many = report.model_copy(update={"cells": [cell.model_copy(update={"id": name}) for name in ids]})
+    assert on_page(many.cells) == {"one", "other"}
+    page = render_html(many)
+    assert page.count("figures of 2 cells, and this is not one of them") == 2
+    drawn = {figure.name for figure in figures_of(many)["one"]}
+    assert all(f'id="{name}"' in page for name in drawn)
+    assert len(figures_of(many)) == len(ids)
 
 
 @pytest.mark.parametrize("live", [True, False])

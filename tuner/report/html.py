@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -17,6 +17,10 @@ from tiertune.tuner.report.figures.front import front, outside
 from tiertune.tuner.report.figures.timeline import timeline, timeline_title
 from tiertune.tuner.report.front import front_rows
 from tiertune.tuner.report.plain import csv_text
+
+MOST_DRAWN = 30
+"""Cells whose figures are on the page. Each takes most of a second and a quarter of a megabyte: hundreds take
+minutes, and no browser shows them."""
 
 
 class Drawing(NamedTuple):
@@ -38,7 +42,7 @@ def render_html(report: Report) -> str:
         metric_name=lambda metric: metric_words(metric.name, metric.unit).removesuffix(f" ({metric.unit})"),
     )
     environment.globals.update(pair=numbers.pair, change=numbers.change)
-    figures = figures_of(report)
+    figures = figures_of(report, on_page(report.cells))
     return environment.get_template("report.html.j2").render(
         report=report,
         names=cell_names(report.cells),
@@ -74,9 +78,19 @@ def search_words(cell: str) -> str:
     return f", search {number}" if "#" in cell and number.isdigit() else ""
 
 
-def figures_of(report: Report) -> dict[str, list[Figure]]:
-    """All figures of a report, by the id of their cell."""
-    return {cell.id: _figures(report, cell, f"c{index}") for index, cell in enumerate(report.cells, start=1)}
+def on_page(cells: Sequence[Cell]) -> set[str]:
+    """The ids of the cells whose figures are on the page: `MOST_DRAWN` at most, first searches first."""
+    first = [cell.id for cell in cells if not search_words(cell.id)]
+    return set([*first, *(cell.id for cell in cells if search_words(cell.id))][:MOST_DRAWN])
+
+
+def figures_of(report: Report, of: Collection[str] | None = None) -> dict[str, list[Figure]]:
+    """The figures of a report by the id of their cell, of all cells where none are named."""
+    return {
+        cell.id: _figures(report, cell, f"c{index}")
+        for index, cell in enumerate(report.cells, start=1)
+        if of is None or cell.id in of
+    }
 
 
 def _figures(report: Report, cell: Cell, prefix: str) -> list[Figure]:
