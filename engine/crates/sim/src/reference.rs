@@ -301,11 +301,7 @@ impl<'w> Reference<'w> {
         }
         if end.is_none_or(|end| self.now < end) {
             // The phase ends with its last operation, not with the quantum.
-            let last = threads
-                .iter()
-                .filter(|t| phase.groups[t.group].ops.is_some())
-                .map(|t| t.clock_ns);
-            let finished = (last.fold(0.0, f64::max) as Nanos).min(self.now);
+            let finished = (ended_ns(phase, &threads, &left).unwrap_or_default() as Nanos).min(self.now);
             let excess_ns = (self.now - finished) as f64;
             let (tiers, totals) = (&self.machine.tiers, &mut self.driver.totals);
             let slowest = tiers.len() - 1;
@@ -409,20 +405,21 @@ impl<'w> Reference<'w> {
                 .iter()
                 .zip(&before)
                 .map(|(now, then)| [now[0] - then[0], now[1] - then[1]]);
+            let batch_ns = from_ns..thread.clock_ns;
             self.flow
-                .add(thread.number, lines, from_ns..thread.clock_ns, &quantum_ns);
+                .add(thread.number, lines, &self.multipliers, batch_ns, &quantum_ns);
         }
         self.driver.settle_co_runners(&self.multipliers);
         let foreign = self.driver.foreign_traffic(self.solver.tiers(), ns);
         self.driver.settle_copies(&foreign, ns);
-        let beside = |lines: &[[f64; 2]]| -> Vec<Traffic> {
+        let beside = |lines: &[[f64; 2]], ns: f64| -> Vec<Traffic> {
             let add = |(traffic, lines): (&Traffic, &[f64; 2])| Traffic {
                 read_gbps: traffic.read_gbps + lines[0] * LINE_BYTES / ns,
                 write_gbps: traffic.write_gbps + lines[1] * LINE_BYTES / ns,
             };
             foreign.iter().zip(lines).map(add).collect()
         };
-        let traffic = beside(&self.lines);
+        let traffic = beside(&self.lines, ns);
         let last = traffic.len() - 1;
         stretch.fast_latency_ns2 = self.machine.tiers[0].latency_ns * self.multipliers[0] * ns;
         stretch.slow_latency_ns2 = self.machine.tiers[last].latency_ns * self.multipliers[last] * ns;
@@ -436,7 +433,13 @@ impl<'w> Reference<'w> {
             *asleep_ns -= slept_ns;
             self.driver.run(thread.number as usize, share * (ns - slept_ns));
         }
-        self.solver.follow(&beside(&self.flow.passing));
+        // The last lines of a phase pass until it ends, which is within its last quantum.
+        let passing_ns = match ended_ns(phase, threads, left) {
+            Some(end_ns) => (end_ns - self.now as f64).clamp(1.0, ns),
+            None => ns,
+        };
+        self.solver
+            .follow(&beside(&self.flow.passing_at(&self.multipliers), passing_ns));
         self.now = until;
         let samples = std::mem::take(&mut self.samples);
         let taken = self.budget.take(samples.len() as u64) as usize;
@@ -760,6 +763,15 @@ impl<'w> Reference<'w> {
         }
         assist_ns
     }
+}
+
+/// When the last operation of a phase ended, once none is left to begin; none where it ends by time alone.
+fn ended_ns(phase: &Phase, threads: &[Thread], left: &[f64]) -> Option<f64> {
+    let working = || threads.iter().filter(|t| phase.groups[t.group].ops.is_some());
+    if working().any(|thread| left[thread.group] > 0.0) {
+        return None;
+    }
+    working().map(|thread| thread.clock_ns).reduce(f64::max)
 }
 
 /// Length of the quantum that begins so long after its phase.

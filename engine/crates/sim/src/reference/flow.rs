@@ -2,17 +2,21 @@
 //!
 //! Latency goes by it. If all lines were of the quantum in which their batch begins, threads whose batches are longer than a
 //! quantum would by turns find a tier that nobody uses and one that all do.
+//!
+//! Latency is then found from the lines of a quantum as if all their batches had begun at the latency of now. Taken as they
+//! are, lines that pass at the latency of a batch ago would have it change for the same reason again and again: in the short
+//! quanta at the start of a phase to twenty times of what the tier needs, and then to nothing.
 
 use std::ops::Range;
 
-/// Lines read and written, by tier.
+/// Lines read and written, by tier, each times what multiplied the latency of the tier as its batch began.
 type Lines = Vec<[f64; 2]>;
 
 #[derive(Debug)]
 pub struct Flow {
-    /// Lines that pass in this quantum.
-    pub passing: Lines,
-    /// Those of each thread's last batch that are still to pass: its number times tiers, plus the tier.
+    /// What passes in this quantum.
+    passing: Lines,
+    /// What is still to pass of each thread's last batch: its number times tiers, plus the tier.
     ahead: Lines,
 }
 
@@ -47,23 +51,33 @@ impl Flow {
         }
     }
 
-    /// A batch of a thread has moved `lines` in `batch_ns`.
+    /// A batch of a thread, begun when latencies were multiplied so, moves `lines` in `batch_ns`.
     pub fn add(
         &mut self,
         thread: u32,
         lines: impl Iterator<Item = [f64; 2]>,
+        multipliers: &[f64],
         batch_ns: Range<f64>,
         quantum_ns: &Range<f64>,
     ) {
         let part = part_of(batch_ns, quantum_ns);
         let tiers = self.passing.len();
-        for (tier, lines) in lines.enumerate() {
+        for (tier, (lines, multiplier)) in lines.zip(multipliers).enumerate() {
             let ahead = &mut self.ahead[thread as usize * tiers + tier];
-            for (kind, lines) in lines.into_iter().enumerate() {
+            for (kind, lines) in lines.map(|lines| lines * multiplier).into_iter().enumerate() {
                 self.passing[tier][kind] += part * lines;
                 ahead[kind] += (1.0 - part) * lines;
             }
         }
+    }
+
+    /// Lines read and written, by tier, that would pass in this quantum if all batches had begun when latencies were multiplied
+    /// so.
+    pub fn passing_at(&self, multipliers: &[f64]) -> Vec<[f64; 2]> {
+        let passing = self.passing.iter().zip(multipliers);
+        passing
+            .map(|(passing, multiplier)| passing.map(|weighted| weighted / multiplier))
+            .collect()
     }
 }
 
@@ -90,10 +104,18 @@ mod tests {
             flow.begin();
             flow.go_on(1, 10.0, &quantum_ns);
             if quantum == 0 {
-                flow.add(1, [[10.0, 5.0]].into_iter(), 0.0..10.0, &quantum_ns);
+                flow.add(1, [[10.0, 5.0]].into_iter(), &[2.0], 0.0..10.0, &quantum_ns);
             }
-            passed.push(flow.passing[0]);
+            passed.push(flow.passing_at(&[2.0])[0]);
         }
         assert_eq!(passed, [[4.0, 2.0], [4.0, 2.0], [2.0, 1.0], [0.0, 0.0]]);
+    }
+
+    /// Half as many lines pass where latency has doubled since.
+    #[test]
+    fn lines_count_as_begun_now() {
+        let mut flow = Flow::new(1, 1);
+        flow.add(0, [[8.0, 4.0]].into_iter(), &[2.0], 0.0..1.0, &(0.0..1.0));
+        assert_eq!(flow.passing_at(&[4.0]), [[4.0, 2.0]]);
     }
 }

@@ -9,10 +9,12 @@ use tiertune_sim::run_many;
 use tiertune_sim::scenario::Mode;
 
 const SEEDS: u64 = 16;
+/// With fewer the median error of runtimes where pages wait in batches comes out up to a quarter off.
+const SEEDS_OF_BATCHES: u64 = 48;
 
 /// Medians of runtime in s, promotions, write faults and shadow hits, by setting: a hot quarter that is read and at times written,
 /// over a cold rest; slow memory has room for shadows.
-fn medians(mode: Mode, activation_batch: i64) -> Vec<[f64; 4]> {
+fn medians(mode: Mode, activation_batch: i64, seeds: u64) -> Vec<[f64; 4]> {
     let model = json!({"objects": [{"name": "t", "bytes": 32 * MIB}],
         "blocks": [{"phases": [{"name": "p", "groups": [{"name": "w", "threads": 4, "ops": 12e6, "cpu_ns_per_op": 50.0,
             "streams": [{"object": "t", "law": {"kind": "pieces", "edges": [0.0, 0.25, 1.0], "weights": [0.9, 0.1]},
@@ -34,7 +36,7 @@ fn medians(mode: Mode, activation_batch: i64) -> Vec<[f64; 4]> {
         .collect();
     let mut requests = Vec::new();
     for config in &configs {
-        for seed in 0..SEEDS {
+        for seed in 0..seeds {
             let mut request = request("nomad", config.clone(), PAGE_4K, 12 * MIB, seed);
             request.mode = mode;
             request.machine = machine(2);
@@ -60,12 +62,12 @@ fn medians(mode: Mode, activation_batch: i64) -> Vec<[f64; 4]> {
             f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
         })
     };
-    figures.chunks(SEEDS as usize).map(median).collect()
+    figures.chunks(seeds as usize).map(median).collect()
 }
 
 /// Both modes, with runtimes that agree.
-fn compared(activation_batch: i64) -> [Vec<[f64; 4]>; 2] {
-    let figures = [Mode::Fast, Mode::Reference].map(|mode| medians(mode, activation_batch));
+fn compared(activation_batch: i64, seeds: u64) -> [Vec<[f64; 4]>; 2] {
+    let figures = [Mode::Fast, Mode::Reference].map(|mode| medians(mode, activation_batch, seeds));
     let [fast, truth] = &figures;
     println!("fast {fast:?}\nreference {truth:?}");
     let runtimes = |of: &[[f64; 4]]| of.iter().map(|figures| figures[0]).collect::<Vec<_>>();
@@ -75,7 +77,7 @@ fn compared(activation_batch: i64) -> [Vec<[f64; 4]>; 2] {
 
 #[test]
 fn transactions_and_shadows_cost_the_same_in_both_modes() {
-    let [fast, truth] = compared(1);
+    let [fast, truth] = compared(1, SEEDS);
     for (fast, truth) in fast.iter().zip(&truth) {
         assert!(
             truth[1] > 500.0 && truth[2] > 50.0,
@@ -89,15 +91,15 @@ fn transactions_and_shadows_cost_the_same_in_both_modes() {
 }
 
 /// Whether another CPU's batch holds a page hangs on whose faults follow each other. In the reference mode a thread that has just
-/// faulted is still in its fault when others fault, in the fast mode it may be the next: in the last setting, 12 514 and 11 572
-/// promotions, that is most of the difference. In the second, where some runs promote late or not at all, 1642 and 764, it is not,
-/// and which it is, is not known. So promotions are compared where pages are activated one by one, and runtimes here.
+/// faulted is still in its fault when others fault, in the fast mode it may be the next: in the last setting, 12 481 and 11 627
+/// promotions with 64 seeds, that is most of the difference. In the second, where some runs promote late or not at all, 1355 and
+/// 1053, it is not, and which it is, is not known. So promotions are compared where pages are activated one by one, and runtimes here.
 #[test]
 fn batches_of_pages_to_be_activated_take_as_long_in_both_modes() {
-    let [_, truth] = compared(15);
+    let [_, truth] = compared(15, SEEDS_OF_BATCHES);
     // In the first setting faults come so thick that batches are full at once.
     let most = [1.0 + WORST, 0.5, 0.5];
-    for ((held, unheld), most) in truth.iter().zip(&medians(Mode::Reference, 1)).zip(most) {
+    for ((held, unheld), most) in truth.iter().zip(&medians(Mode::Reference, 1, SEEDS)).zip(most) {
         assert!(
             held[1] < most * unheld[1],
             "batches hold pages back: {held:?} for {unheld:?}"

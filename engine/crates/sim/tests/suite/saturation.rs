@@ -9,14 +9,27 @@ use tiertune_sim::scenario::Mode;
 const BYTES: u64 = 8 * MIB;
 const PEAK_GBPS: f64 = 4.0;
 
-/// Runtime of 16 threads that read slow memory at random, `lines` in each of `phases`, and fast memory in between.
-fn runtime_ns(mode: Mode, phases: usize, lines: f64) -> f64 {
-    let phase = |object: &str, ops: f64| {
+/// How threads read slow memory in a phase: each line by itself, or in order and ahead, which asks for twenty times as much.
+#[derive(Debug, Clone, Copy)]
+enum Reads {
+    AtRandom,
+    InOrder,
+}
+
+/// Runtime of 16 threads that read slow memory, `lines` in each of `phases`, and fast memory before each.
+fn runtime_ns(mode: Mode, phases: &[Reads], lines: f64) -> f64 {
+    let phase = |object: &str, reads: Reads, ops: f64| {
+        let (law, class, prefetched_share) = match reads {
+            Reads::AtRandom => ("uniform", "gather", 0.0),
+            Reads::InOrder => ("sweep", "stream", 1.0),
+        };
         json!({"name": object, "groups": [{"name": "w", "threads": 16, "ops": ops, "cpu_ns_per_op": 1.0, "streams": [
-            {"object": object, "law": {"kind": "uniform"}, "class": "gather", "reads_per_op": 1.0, "missed_llc": true}]}]})
+            {"object": object, "law": {"kind": law}, "class": class, "prefetched_share": prefetched_share,
+             "reads_per_op": 1.0, "missed_llc": true}]}]})
     };
-    let both: Vec<_> = (0..phases)
-        .flat_map(|_| [phase("near", 20_000.0), phase("far", lines)])
+    let both: Vec<_> = phases
+        .iter()
+        .flat_map(|reads| [phase("near", Reads::AtRandom, 20_000.0), phase("far", *reads, lines)])
         .collect();
     let workload = compile(
         json!({"objects": [{"name": "near", "bytes": BYTES}, {"name": "far", "bytes": BYTES}], "blocks": [{"phases": both}]}),
@@ -36,14 +49,21 @@ fn lines_of(ms: f64) -> f64 {
 
 #[test]
 fn a_saturated_tier_moves_what_it_can() {
+    let turns = [Reads::AtRandom, Reads::InOrder].repeat(20);
     for mode in [Mode::Fast, Mode::Reference] {
-        for (phases, ms) in [(1, 40.0), (20, 2.0)] {
+        for (phases, ms) in [
+            (&[Reads::AtRandom][..], 40.0),
+            (&[Reads::AtRandom; 20], 2.0),
+            (&turns, 1.0),
+            (&turns, 0.4),
+        ] {
             let without_ns = runtime_ns(mode, phases, 0.001);
             let took_ns = runtime_ns(mode, phases, lines_of(ms)) - without_ns;
-            let utilisation = phases as f64 * ms * 1e6 / took_ns;
+            let utilisation = phases.len() as f64 * ms * 1e6 / took_ns;
             assert!(
                 (0.95..1.05).contains(&utilisation),
-                "{mode:?}, {phases} phases of {ms} ms: {utilisation}"
+                "{mode:?}, {} phases of {ms} ms: {utilisation}",
+                phases.len()
             );
         }
     }
