@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from tiertune.tuner import journal_schema
 from tiertune.tuner.disk_trouble import disk_trouble, primary_code
-from tiertune.tuner.journal_claim import Claim, JournalError, differences, refusal
+from tiertune.tuner.journal_claim import Claim, JournalError, refusal, settings_changed
 from tiertune.tuner.journal_lock import ProcessLock
 from tiertune.tuner.sqlite_file import opened
 from tiertune.tuner.trial import Measurement, Purpose, Scenario, Status, Trial, canonical, fingerprint
@@ -145,10 +145,13 @@ class Journal:
                 # Nothing was made from the settings before: whoever corrects a campaign that did not fit may.
                 self._db.execute("update campaign set name = ?, document = ?, lag = ?", (name, text, lag))
             elif row["document"] != text:
-                changes = differences(json.loads(row["document"]), document)
-                if not extend or not all(change.extends for change in changes):
+                changes = settings_changed(json.loads(row["document"]), document)
+                if changes and not (extend and all(change.extends for change in changes)):
                     raise JournalError(refusal(self.path, name, changes, extend))
-                self._db.execute("update campaign set document = ?, generation = generation + 1", (text,))
+                grown = 1 if changes else 0
+                self._db.execute(
+                    "update campaign set document = ?, generation = generation + ?", (text, grown)
+                )
         return self.claimed()
 
     def claimed(self) -> Claim:
@@ -197,14 +200,14 @@ class Journal:
                 "select * from trial where cell = ? and purpose = ? and number = ?", _identity(trial)
             ).fetchone()
             if before is not None:
-                if before["status"] != Status.INTERRUPTED or _trial(before) != trial:
+                if before["status"] != Status.INTERRUPTED or not _same_proposal(_trial(before), trial):
                     raise ValueError(
                         f"{trial.key} is already {before['status']} with config {before['config']}"
                     )
                 self._db.execute(
-                    """update trial set status = ?, attempt = attempt + 1, started_at = ?, environment = ?
-                       where id = ?""",
-                    (Status.RUNNING, _now(), environment, before["id"]),
+                    """update trial set status = ?, attempt = attempt + 1, started_at = ?, environment = ?,
+                       config = ? where id = ?""",
+                    (Status.RUNNING, _now(), environment, canonical(trial.config), before["id"]),
                 )
                 identity = before["id"]
             else:
@@ -425,6 +428,14 @@ def _columns(trial: Trial, ask_cpu_s: float, environment: int | None) -> dict[st
         "started_at": _now(),
         "environment": environment,
     }
+
+
+def _same_proposal(before: Trial, now: Trial) -> bool:
+    """Whether it is the same trial: a knob that only one of two versions has is at its default."""
+    shared = before.config.keys() & now.config.keys()
+    return replace(before, config=now.config) == now and all(
+        before.config[knob] == now.config[knob] for knob in shared
+    )
 
 
 def _trial(row: sqlite3.Row) -> Trial:

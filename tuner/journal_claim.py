@@ -6,10 +6,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from tiertune.files import InputError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 class JournalError(InputError):
@@ -37,6 +41,9 @@ def codes_of(claim: Claim) -> list[str]:
 
 # Parts of a campaign document that options say. `upstream` is in it where trials run live, and only then.
 PLACE = re.compile(r"campaign\.(live|container|by_kernel|upstream)\b.*")
+
+# The default of a knob, which is the system's and in no file.
+DEFAULT_OF_KNOB = re.compile(r"cells\..*\.default\.[a-z0-9_]+")
 
 # Numbers of a campaign document that may grow: they add trials and change none that was made.
 EXTENDABLE = ("campaign.budget.trials", "campaign.validation.seeds")
@@ -68,8 +75,69 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Cha
     return [change for change in pairs if change.before != change.after]
 
 
+def settings_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+    """The differences that somebody made. What only one of two versions of tiertune knows, and has as it is
+    where nobody says otherwise, is none: a campaign goes on with a version that has a knob or a key more."""
+    return [change for change in differences(before, after) if not _of_versions(change)]
+
+
+def _of_versions(change: Change) -> bool:
+    """Whether the versions differ and not what they were given."""
+    if change.before is not None and change.after is not None:
+        return False
+    if DEFAULT_OF_KNOB.fullmatch(change.key):
+        return True
+    part, _, name = change.key.rpartition(".")
+    value = change.after if change.before is None else change.before
+    return any(
+        f".{block}." in f"{part}." and value in defaults.get(name, ())
+        for block, defaults in _defaults_of_files().items()
+    )
+
+
+@cache
+def _defaults_of_files() -> dict[str, dict[str, list[Any]]]:
+    """What keys of workloads and machines are where a file does not say, by key; the same key may be in
+    several parts of a file."""
+    from tiertune.machines.definition import Machine
+    from tiertune.workloads.definition import Workload
+
+    return {"workload": _defaults_of(Workload), "machine": _defaults_of(Machine)}
+
+
+def _defaults_of(model: type[BaseModel]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for part in sorted(_parts(model, set()), key=lambda one: one.__name__):
+        for name, field in part.model_fields.items():
+            if not field.is_required() and field.default_factory is None and field.default is not None:
+                found.setdefault(name, []).append(field.default)
+    return found
+
+
+def _parts(model: type[BaseModel], seen: set[type[BaseModel]]) -> set[type[BaseModel]]:
+    """A model and all that its fields hold."""
+    if model not in seen:
+        seen.add(model)
+        for field in model.model_fields.values():
+            for held in _held(field.annotation):
+                _parts(held, seen)
+    return seen
+
+
+def _held(annotation: Any) -> Iterator[type[BaseModel]]:
+    from pydantic import BaseModel
+
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _held(argument)
+
+
 def _leaves(document: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(document, Mapping) and document:
+        if key.endswith(".space.knobs"):
+            # A knob that is searched over all of its range says nothing but its name.
+            yield f"{key} (names)", " ".join(sorted(document))
         for name in sorted(document):
             yield from _leaves(document[name], f"{key}.{name}" if key else str(name))
     elif isinstance(document, list | tuple) and document:

@@ -11,7 +11,7 @@ from tests.contracts.store import CELL, StoreContract, ok, start, trial
 from tests.report.journal_example import write_journal
 from tiertune.tuner import journal_schema
 from tiertune.tuner.journal import Journal
-from tiertune.tuner.journal_claim import JournalError, differences
+from tiertune.tuner.journal_claim import JournalError, differences, settings_changed
 from tiertune.tuner.journal_lock import is_held
 
 
@@ -107,6 +107,47 @@ def test_differences_name_every_leaf() -> None:
         "gone: true -> nothing",
         "new.e: nothing -> 2.5",
     ]
+
+
+GROUP = "workload.sim.streams.blocks[0].phases[0].groups[0].locked_per_op"
+
+
+def cell(**parts: object) -> dict[str, object]:
+    """A campaign document of one cell whose key has dots."""
+    return {"cells": {"a/skx-numa/1:4.5/hemem": parts}}
+
+
+def streams(**group: float) -> dict[str, object]:
+    """A workload of one group."""
+    return {"sim": {"streams": {"blocks": [{"phases": [{"groups": [{"ops": 1.0, **group}]}]}]}}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (cell(default={"a": 1}), cell(default={"a": 1, "cooling_ends_at_newest": False}), []),
+        (cell(default={"a": 1, "gone": 2}), cell(default={"a": 1}), []),
+        (cell(default={"a": 1}), cell(default={"a": 2}), ["default.a: 1 -> 2"]),
+        (cell(workload=streams()), cell(workload=streams(locked_per_op=0.0)), []),
+        (cell(workload=streams(locked_per_op=0.0)), cell(workload=streams()), []),
+        (
+            cell(workload=streams()),
+            cell(workload=streams(locked_per_op=0.5)),
+            [f"{GROUP}: nothing -> 0.5"],
+        ),
+        (
+            cell(space={"knobs": {"a": {"min": None}}}),
+            cell(space={"knobs": {"a": {"min": None}, "b": {"min": None}}}),
+            ['space.knobs (names): "a" -> "a b"'],
+        ),
+    ],
+    ids=["new knob", "knob gone", "other default", "new key", "key gone", "key set", "knob searched"],
+)
+def test_what_only_one_version_knows_is_no_change(
+    before: dict[str, object], after: dict[str, object], said: list[str]
+) -> None:
+    changes = settings_changed(before, after)
+    assert [str(change).removeprefix("cells.a/skx-numa/1:4.5/hemem.") for change in changes] == said
 
 
 def test_a_journal_damaged_inside_is_refused_in_words(tmp_path: Path) -> None:

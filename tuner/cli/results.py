@@ -43,20 +43,23 @@ def report(
     from tiertune.tuner.cli.output import console, figure_files, show
     from tiertune.tuner.cli.policies import register_policies
     from tiertune.tuner.disk_trouble import NOT_WRITABLE
+    from tiertune.tuner.progress import watching
     from tiertune.tuner.report.files import read_report, write_report
     from tiertune.tuner.report.html import figures_of
     from tiertune.tuner.report.text import render_json, render_markdown
 
     register_policies(policy_file)
     folder = campaign_folder(campaign, results)
-    made, paths = read_report(folder), list[Path]()
-    try:
-        _, paths = write_report(folder, made)
-    except OSError as error:
-        if open_page or error.errno not in NOT_WRITABLE or not (as_json or markdown):
-            raise
-        say(f"{error.filename} was not written: {(error.strerror or str(error)).lower()}")
-    paths += figure_files(figures, lambda: chain.from_iterable(figures_of(made).values()))
+    paths: list[Path] = []
+    with watching(console(stderr=True), {}) as watcher:
+        made = read_report(folder, watcher)
+        try:
+            _, paths = write_report(folder, made)
+        except OSError as error:
+            if open_page or error.errno not in NOT_WRITABLE or not (as_json or markdown):
+                raise
+            say(f"{error.filename} was not written: {(error.strerror or str(error)).lower()}")
+        paths += figure_files(figures, lambda: chain.from_iterable(figures_of(made).values()))
     if as_json:
         sys.stdout.write(render_json(made))
     elif markdown:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from tiertune.tuner.events import Doing, Listener, silent
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.report.data import build_report
 from tiertune.tuner.report.document import Report
@@ -17,13 +18,19 @@ from tiertune.tuner.report.text import render_json
 FRONT = "front.csv"
 """What was validated for two objectives, beside the report."""
 
+FEW_CELLS = 2
+"""So many are read and drawn in two seconds."""
+
 TUNED = "tuned"
 """The folder of tuned configs in a campaign's folder."""
 
 
-def read_report(folder: Path) -> Report:
-    """What `folder/journal.sqlite` says, also while a campaign writes it."""
+def read_report(folder: Path, listener: Listener = silent) -> Report:
+    """What `folder/journal.sqlite` says, also while a campaign writes it. The listener hears of what takes
+    long to read and to draw."""
     with Journal(folder / "journal.sqlite", writer=False) as journal:
+        if len(journal.claimed().document["cells"]) > FEW_CELLS:
+            listener(Doing("writing the report"))
         return with_robustness(build_report(journal), read_robustness(folder))
 
 
