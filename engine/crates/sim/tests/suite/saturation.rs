@@ -9,7 +9,7 @@ use tiertune_sim::scenario::Mode;
 const BYTES: u64 = 8 * MIB;
 const PEAK_GBPS: f64 = 4.0;
 
-/// How threads read slow memory in a phase: each line by itself, or in order and ahead, which asks for twenty times as much.
+/// How threads read slow memory in a phase: a few lines at once, or in order, ahead of themselves, which asks for more at once.
 #[derive(Debug, Clone, Copy)]
 enum Reads {
     AtRandom,
