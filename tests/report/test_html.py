@@ -169,9 +169,8 @@ def test_a_page_of_many_cells_has_figures_of_the_first_search_of_some(
     assert on_page(many.cells) == {"one", "other"}
     page = render_html(many)
     assert page.count("figures of 2 cells, and this is not one of them") == 2
-    drawn = {figure.name for figure in figures_of(many)["one"]}
-    assert all(f'id="{name}"' in page for name in drawn)
-    assert len(figures_of(many)) == len(ids)
+    drawn = set(re.findall(r'<figure id="(c\d)-', page))
+    assert drawn == {"c1", "c3"}
 
 
 @pytest.mark.parametrize("live", [True, False])
