@@ -431,11 +431,17 @@ def _columns(trial: Trial, ask_cpu_s: float, environment: int | None) -> dict[st
 
 
 def _same_proposal(before: Trial, now: Trial) -> bool:
-    """Whether it is the same trial: a knob that only one of two versions has is at its default."""
+    """Whether it is the same trial: a knob that only one of two versions has is at its default, or gone."""
+    from tiertune.engine import check_config
+
+    if before == now:
+        return True
     shared = before.config.keys() & now.config.keys()
-    return replace(before, config=now.config) == now and all(
-        before.config[knob] == now.config[knob] for knob in shared
-    )
+    if replace(before, config=now.config) != now or any(before.config[k] != now.config[k] for k in shared):
+        return False
+    default = check_config(now.system, {})
+    apart = {**before.config, **now.config}.items()
+    return all(knob in shared or default.get(knob, value) == value for knob, value in apart)
 
 
 def _trial(row: sqlite3.Row) -> Trial:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tiertune.tuner import journal_schema
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.journal_claim import JournalError, differences, settings_changed
 from tiertune.tuner.journal_lock import is_held
+from tiertune.tuner.trial import Status
 
 
 class TestJournal(StoreContract):
@@ -148,6 +150,23 @@ def test_what_only_one_version_knows_is_no_change(
 ) -> None:
     changes = settings_changed(before, after)
     assert [str(change).removeprefix("cells.a/skx-numa/1:4.5/hemem.") for change in changes] == said
+
+
+def test_an_interrupted_trial_may_have_a_knob_more_only_at_its_default(tmp_path: Path) -> None:
+    """As one has that a version with fewer knobs began."""
+    began = trial(0, config={"read_hot_threshold": 8})
+    fewer, same, other = (
+        replace(began, system="hemem", config={**began.config, **more})
+        for more in ({}, {"cooling_ends_at_newest": False}, {"cooling_ends_at_newest": True})
+    )
+    with Journal(tmp_path / "journal.sqlite") as journal:
+        start(journal, fewer)
+    with Journal(tmp_path / "journal.sqlite") as journal:
+        with pytest.raises(ValueError, match="already interrupted"):
+            start(journal, other)
+        start(journal, same)
+        (row,) = journal.rows()
+        assert (row.status, row.attempt, row.trial) == (Status.RUNNING, 2, same)
 
 
 def test_a_journal_damaged_inside_is_refused_in_words(tmp_path: Path) -> None:
