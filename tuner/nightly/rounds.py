@@ -10,7 +10,7 @@ from pathlib import Path
 from tiertune.tuner.backend import Backend
 from tiertune.tuner.campaign import Campaign
 from tiertune.tuner.journal import Journal
-from tiertune.tuner.journal_claim import differences
+from tiertune.tuner.journal_claim import settings_changed
 from tiertune.tuner.nightly.history import History, Round
 from tiertune.tuner.plan import CampaignPlan, plan_of
 from tiertune.tuner.trial import derive_seed
@@ -43,7 +43,7 @@ def outdated(results: Path, plan: CampaignPlan, backend: Backend) -> str | None:
     with Journal(path) as journal:
         if not journal.rows():
             return None
-        changes = differences(journal.claimed().document, plan.document)
+        changes = settings_changed(journal.claimed().document, plan.document)
         environments = journal.environments().values()
     if changes:
         more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
