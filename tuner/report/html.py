@@ -80,8 +80,8 @@ def search_words(cell: str) -> str:
 
 def on_page(cells: Sequence[Cell]) -> set[str]:
     """The ids of the cells whose figures are on the page: `MOST_DRAWN` at most, first searches first."""
-    first = [cell.id for cell in cells if not search_words(cell.id)]
-    return set([*first, *(cell.id for cell in cells if search_words(cell.id))][:MOST_DRAWN])
+    ordered = sorted(cells, key=lambda cell: bool(search_words(cell.id)))
+    return {cell.id for cell in ordered[:MOST_DRAWN]}
 
 
 def figures_of(report: Report, of: Collection[str] | None = None) -> dict[str, list[Figure]]:
