@@ -18,7 +18,7 @@ CONFIGS: list[dict[str, Any]] = [
     {},
     {"read_hot_threshold": 2},
     {"read_hot_threshold": 20},
-    {"sampling_period": 20000},
+    {"sampling_period": 50000},
     {"migration_period_ms": 1000},
     {"cooling_threshold": 40},
 ]
@@ -70,7 +70,11 @@ FAMILIES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         {"table_bytes": 64 << 20, "hot_bytes": 8 << 20, "updates": 4_000_000},
         {"table_bytes": 8 << 30},
     ),
-    "npb_lu": ({"kernel": "npb_lu", "edge": 32, "iterations": 4}, {"edge": 48}, {"edge": 400}),
+    "npb_lu": (
+        {"kernel": "npb_lu", "edge": 32, "iterations": 4},
+        {"edge": 48},
+        {"edge": 600, "runs": 4},
+    ),
     "liblinear": (
         {"kernel": "liblinear", "solver": "coordinate", "rows": 10_000, "features": 4_000, "iterations": 4},
         {"rows": 20_000, "features": 8_000},
