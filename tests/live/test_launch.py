@@ -68,6 +68,24 @@ def test_what_goes_wrong_is_told_apart(
         metrics_of(TRIAL, PART, said(**changes), {})
 
 
+@pytest.mark.parametrize("found", [{"exit_code": 2}, {"exit_code": 3}, {"exit_code": None, "signal": 9}])
+@pytest.mark.parametrize("place", ["run", "hold"])
+def test_a_program_below_tierd_that_fails_is_told_by_its_own_code(found: dict[str, Any], place: str) -> None:
+    errors = "gups: no such graph\ntierd: 0.1 s; at most 0.0 MiB in the fast tier\n"
+    report = {"workload": found} if place == "run" else found
+    code = found["exit_code"] or -9
+    with pytest.raises(RuntimeError, match=f"the command ended with {code}: gups: no such graph$"):
+        metrics_of(TRIAL, PART, said(returncode=4, errors=errors), report)
+
+
+def test_exit_codes_that_are_well_are_those_of_the_program() -> None:
+    part = PART.model_copy(update={"exit_codes": [0, 1, 3, 4]})
+    assert metrics_of(TRIAL, part, said(returncode=4), {"workload": {"exit_code": 3}})["runtime_s"] == 2.5
+    for code, report in ((1, {}), (4, {"workload": {"exit_code": None, "signal": None}})):
+        with pytest.raises(RuntimeError):
+            metrics_of(TRIAL, part, said(returncode=code), report)
+
+
 def test_a_run_beyond_its_cap_is_a_timeout_with_a_bound() -> None:
     with pytest.raises(TrialTimeout) as raised:
         metrics_of(replace(TRIAL, cap=2.0), PART, said(), {})

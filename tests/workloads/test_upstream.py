@@ -4,6 +4,7 @@ are no measurement, and a campaign that names their folder runs them."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from tiertune.workloads.live import HostPart
 from tiertune.workloads.reading import NoMetrics, Reading, number_in
 
 OUTPUTS = Path(__file__).with_name("outputs")
+BARE = replace(TRIAL, system="notier")
 FAMILIES = {
     "btree": ("btree-mitosis", 6.0, 0),
     "gapbs": ("gapbs-bc", 0.53179, 0),
@@ -57,7 +59,7 @@ def test_what_a_program_printed_is_read(name: str) -> None:
     part = workload.upstream.host("/opt")
     stream = "errors" if printed.startswith("silo") else "output"
     ran = said(**{"output": "", "errors": "", stream: output(printed), "returncode": code})
-    found = metrics_of(TRIAL, part, ran, {})
+    found = metrics_of(BARE, part, ran, {})
     own_input = "-f" not in workload.upstream.command
     assert found == {
         workload.metric.name: pytest.approx(expected),
@@ -66,10 +68,10 @@ def test_what_a_program_printed_is_read(name: str) -> None:
     whole = output(printed).splitlines()
     for cut in ("", whole[0] + "\n" if len(whole) > 1 else whole[0][:6]):
         with pytest.raises(NoMetrics):
-            metrics_of(TRIAL, part, {**ran, stream: cut}, {})
+            metrics_of(BARE, part, {**ran, stream: cut}, {})
     # Nothing of a program that ended badly is believed.
     with pytest.raises(RuntimeError, match="ended with 7"):
-        metrics_of(TRIAL, part, {**ran, "returncode": 7}, {})
+        metrics_of(BARE, part, {**ran, "returncode": 7}, {})
 
 
 def test_all_families_are_there() -> None:

@@ -21,6 +21,9 @@ FOLDER = "@FOLDER@"
 
 KNOBS, SETTINGS, REPORT = "knobs.json", "settings.json", "report.json"
 
+OF_DAEMON = "tierd: "
+"""What every line of tierd on the error output begins with."""
+
 BAD_CONFIG, UNFIT, WORKLOAD_FAILED = 2, 3, 4
 """Exit codes of tierd: a refused config and a host that is no place for it, where it took nothing in hand;
 and a program that said that it failed, whose own exit code is in the report."""
@@ -86,14 +89,13 @@ def metrics_of(
     Raises TrialTimeout, ConfigRejected, HostUnfit, or RuntimeError where the command failed; NoMetrics where
     its output is not as the workload's file says.
     """
-    code, errors = _code(trial, said, of_daemon), _last_line(said["errors"])
     if said["ended"] == "timeout":
         raise TrialTimeout(f"ended after {part.timeout_s:g} s, the timeout_s of the workload's host part")
-    if trial.system != BARE and code == BAD_CONFIG:
-        raise ConfigRejected(errors or "tierd refuses this config")
-    if trial.system != BARE and code == UNFIT:
-        raise HostUnfit(errors or "tierd cannot work on this host")
+    if trial.system != BARE:
+        _check_daemon(said)
+    code = _code(trial, said, of_daemon)
     if code not in part.ends_well:
+        errors = _last_line(said["errors"], but=OF_DAEMON)
         raise RuntimeError(f"the command ended with {code}: {errors or 'it said nothing'}")
     metrics = part.read(said["output"], said["errors"], said["wall_s"])
     runtime_s = metrics.get("runtime_s")
@@ -103,13 +105,29 @@ def metrics_of(
     return metrics
 
 
-def _code(trial: Trial, said: Mapping[str, Any], of_daemon: Mapping[str, Any]) -> int | None:
-    """The exit code of the program itself where it ran, else that of tierd."""
+def _check_daemon(said: Mapping[str, Any]) -> None:
+    """Raises ConfigRejected, HostUnfit or RuntimeError where tierd says that something else than the program
+    has failed."""
+    code, errors = said["returncode"], _last_line(said["errors"])
+    if code == BAD_CONFIG:
+        raise ConfigRejected(errors or "tierd refuses this config")
+    if code == UNFIT:
+        raise HostUnfit(errors or "tierd cannot work on this host")
+    if code not in (0, WORKLOAD_FAILED):
+        raise RuntimeError(f"the command ended with {code}: {errors or 'it said nothing'}")
+
+
+def _code(trial: Trial, said: Mapping[str, Any], of_daemon: Mapping[str, Any]) -> int | str | None:
+    """The exit code of the program itself, negative for a signal; in words where that is not known."""
     code: int | None = said["returncode"]
     if trial.system == BARE or code != WORKLOAD_FAILED:
         return code
-    own = of_daemon.get("workload", of_daemon).get("exit_code")
-    return own if isinstance(own, int) else code
+    # 2 or 3 of a program says nothing of config or host.
+    workload = of_daemon.get("workload", of_daemon)
+    own, killed_by = workload.get("exit_code"), workload.get("signal")
+    if isinstance(own, int):
+        return own
+    return -killed_by if isinstance(killed_by, int) else f"{code} of tierd"
 
 
 def raw_of(host: str, said: Mapping[str, Any]) -> str:
@@ -123,6 +141,9 @@ def raw_of(host: str, said: Mapping[str, Any]) -> str:
     return json.dumps(document, sort_keys=True)
 
 
-def _last_line(text: str) -> str:
+def _last_line(text: str, but: str | None = None) -> str:
+    """The last line that says something; `but` is what lines that do not count begin with."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if but is not None:
+        lines = [line for line in lines if not line.startswith(but)]
     return lines[-1][-500:] if lines else ""
