@@ -86,6 +86,15 @@ def test_exit_codes_that_are_well_are_those_of_the_program() -> None:
             metrics_of(TRIAL, part, said(returncode=code), report)
 
 
+def test_the_time_of_a_program_is_without_that_of_the_daemon() -> None:
+    part = HostPart(command=["bench"], footprint=1 << 30, metrics={"runtime_s": "wall"})
+    for report in ({"workload": {"runtime_s": 2.25}}, {"runtime_s": 2.25}):
+        assert metrics_of(TRIAL, part, said(wall_s=9.0), report) == {"runtime_s": 2.25}
+    assert metrics_of(replace(TRIAL, system="notier"), part, said(wall_s=9.0), {}) == {"runtime_s": 9.0}
+    with pytest.raises(NoMetrics, match="nobody says how long the program ran"):
+        metrics_of(TRIAL, part, said(wall_s=9.0), {})
+
+
 def test_a_run_beyond_its_cap_is_a_timeout_with_a_bound() -> None:
     with pytest.raises(TrialTimeout) as raised:
         metrics_of(replace(TRIAL, cap=2.0), PART, said(), {})

@@ -97,7 +97,7 @@ def metrics_of(
     if code not in part.ends_well:
         errors = _last_line(said["errors"], but=OF_DAEMON)
         raise RuntimeError(f"the command ended with {code}: {errors or 'it said nothing'}")
-    metrics = part.read(said["output"], said["errors"], said["wall_s"])
+    metrics = part.read(said["output"], said["errors"], _wall_s(trial, said, of_daemon))
     runtime_s = metrics.get("runtime_s")
     if trial.cap is not None and runtime_s is not None and runtime_s > trial.cap:
         sentence = f"given up after {trial.cap:.6g} s, as slower than the best by more than the cap allows"
@@ -123,11 +123,24 @@ def _code(trial: Trial, said: Mapping[str, Any], of_daemon: Mapping[str, Any]) -
     if trial.system == BARE or code != WORKLOAD_FAILED:
         return code
     # 2 or 3 of a program says nothing of config or host.
-    workload = of_daemon.get("workload", of_daemon)
+    workload = _workload(of_daemon)
     own, killed_by = workload.get("exit_code"), workload.get("signal")
     if isinstance(own, int):
         return own
     return -killed_by if isinstance(killed_by, int) else f"{code} of tierd"
+
+
+def _wall_s(trial: Trial, said: Mapping[str, Any], of_daemon: Mapping[str, Any]) -> float | None:
+    """How long the program itself ran; None where nobody says. What tierd does before and afterwards, such as
+    setting huge pages aside, is no time of it."""
+    ran_s = said["wall_s"] if trial.system == BARE else _workload(of_daemon).get("runtime_s")
+    return float(ran_s) if isinstance(ran_s, int | float) else None
+
+
+def _workload(of_daemon: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a report says of the program: that of `tierd hold` is of nothing else."""
+    found = of_daemon.get("workload", of_daemon)
+    return found if isinstance(found, Mapping) else {}
 
 
 def raw_of(host: str, said: Mapping[str, Any]) -> str:
