@@ -1,6 +1,8 @@
 //! `tierd`: a tiering policy on the memory of a real process.
 
+use std::fmt::Display;
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -46,21 +48,19 @@ fn main() -> ExitCode {
         Asked::Restore { state, json } => match session::restore(&state) {
             Ok(restored) if json => document(&restored),
             Ok(restored) => {
-                for setting in &restored {
-                    println!("{} = {}", setting.path, setting.value);
+                let each = restored.iter();
+                let mut lines: Vec<String> = each
+                    .map(|setting| format!("{} = {}", setting.path, setting.value))
+                    .collect();
+                if lines.is_empty() {
+                    lines.push("nothing was left to be put back".to_owned());
                 }
-                if restored.is_empty() {
-                    println!("nothing was left to be put back");
-                }
-                ExitCode::SUCCESS
+                shown(&lines.join("\n"), ExitCode::SUCCESS)
             }
             Err(failure) => failed(&failure),
         },
         Asked::Stats { state } => match metrics::ask(&state) {
-            Ok(text) => {
-                print!("{text}");
-                ExitCode::SUCCESS
-            }
+            Ok(text) => shown(text.trim_end(), ExitCode::SUCCESS),
             Err(error) => failed(&Failure::Host(format!(
                 "no tierd answers at {}: {error}",
                 metrics::socket(&state).display()
@@ -74,8 +74,29 @@ fn main() -> ExitCode {
     }
 }
 
+/// Writes a line for whoever looks on. Nobody may be there any more, or a disk full: that ends no run.
+fn say(text: impl Display) {
+    let _ = writeln!(io::stderr(), "tierd: {text}");
+}
+
+/// Writes what was asked for to standard output. A reader that goes away, such as `head`, has what it wants.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut output = io::stdout().lock();
+    match writeln!(output, "{text}").and_then(|()| output.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::Host(format!("standard output cannot be written to: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints, and ends with `code` where that worked.
+fn shown(text: &str, code: ExitCode) -> ExitCode {
+    print(text).map_or_else(|failure| failed(&failure), |()| code)
+}
+
 fn failed(failure: &Failure) -> ExitCode {
-    eprintln!("tierd: {failure}");
+    say(failure);
     match failure {
         Failure::Input(_) => BAD_INPUT.into(),
         Failure::Host(_) => UNFIT_HOST.into(),
@@ -87,10 +108,7 @@ fn failed(failure: &Failure) -> ExitCode {
 /// Writes a JSON document.
 fn document(value: &impl serde::Serialize) -> ExitCode {
     match serde_json::to_string(value) {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
+        Ok(text) => shown(&text, ExitCode::SUCCESS),
         Err(error) => failed(&Failure::Bug(error.to_string())),
     }
 }
@@ -106,72 +124,73 @@ fn probe(json: bool) -> ExitCode {
         document(&found);
         return fitness;
     }
+    let mut lines = Vec::new();
     for node in &found.host.nodes {
         let mib = |bytes: u64| bytes >> 20;
-        println!(
+        lines.push(format!(
             "node {}: {} MiB, {} MiB free, {} processors",
             node.node,
             mib(node.total_bytes),
             mib(node.free_bytes),
             node.cpus
-        );
+        ));
     }
     for source in &found.sources {
-        match &source.problem {
-            None => println!("{}: works; {}", source.name, source.meaning),
-            Some(problem) => println!("{}: does not work; {problem}", source.name),
-        }
+        lines.push(match &source.problem {
+            None => format!("{}: works; {}", source.name, source.meaning),
+            Some(problem) => format!("{}: does not work; {problem}", source.name),
+        });
     }
-    match &found.counters_problem {
-        None => println!("counters: {}", found.counters),
-        Some(problem) => println!("counters: {}; {problem}", found.counters),
-    }
-    for sentence in found.problems.iter().chain(&found.rivals) {
-        println!("{sentence}");
-    }
-    fitness
+    lines.push(match &found.counters_problem {
+        None => format!("counters: {}", found.counters),
+        Some(problem) => format!("counters: {}; {problem}", found.counters),
+    });
+    lines.extend(found.problems.iter().chain(&found.rivals).cloned());
+    shown(&lines.join("\n"), fitness)
 }
 
 fn hold(plan: &hold::Plan) -> ExitCode {
-    let report = match hold::run(plan, |line| eprintln!("tierd: {line}")) {
+    let report = match hold::run(plan, |line| say(line)) {
         Ok(report) => report,
         Err(failure) => return failed(&failure),
     };
-    if let Err(failure) = write(plan.report.as_deref(), plan.json, &report) {
-        return failed(&failure);
-    }
-    for note in &report.notes {
-        eprintln!("tierd: {note}");
-    }
+    let written = write(plan.report.as_deref(), plan.json, &report);
+    report.notes.iter().for_each(say);
     let stuck = report
         .settings
         .iter()
         .find_map(|held| Some((&held.path, held.problem.as_ref()?)));
-    ended(report.status, stuck)
+    ended(report.status, stuck, written)
 }
 
 fn run(plan: &Plan) -> ExitCode {
-    let report = match session::run(plan, |line| eprintln!("tierd: {line}")) {
+    let report = match session::run(plan, |line| say(line)) {
         Ok(report) => report,
         Err(failure) => return failed(&failure),
     };
-    if let Err(failure) = write(plan.report.as_deref(), plan.json, &report) {
-        return failed(&failure);
-    }
+    let written = write(plan.report.as_deref(), plan.json, &report);
     summary(&report);
     let stuck = report
         .settings
         .iter()
         .find_map(|setting| Some((&setting.path, setting.problem.as_ref()?)));
-    ended(report.status, stuck)
+    ended(report.status, stuck, written)
 }
 
-/// The exit code of a run that ended so, and left a setting changed if `stuck` is one with its reason.
-fn ended(status: Status, stuck: Option<(&String, &String)>) -> ExitCode {
-    if let Some((path, problem)) = stuck {
-        return failed(&Failure::Host(format!(
+/// The exit code of a run that ended so, left a setting changed if `stuck` is one with its reason, and may not have
+/// written its report.
+fn ended(status: Status, stuck: Option<(&String, &String)>, written: Result<(), Failure>) -> ExitCode {
+    let stuck = stuck.map(|(path, problem)| {
+        Failure::Host(format!(
             "{path} could not be put back: {problem}; `tierd restore` tries again"
-        )));
+        ))
+    });
+    let mut code = None;
+    for failure in written.err().into_iter().chain(stuck) {
+        code = Some(failed(&failure));
+    }
+    if let Some(code) = code {
+        return code;
     }
     match status {
         Status::Done => ExitCode::SUCCESS,
@@ -190,16 +209,13 @@ fn write(path: Option<&Path>, json: bool, report: &impl serde::Serialize) -> Res
             .and_then(|()| fs::rename(&partial, path))
             .map_err(|error| Failure::Host(format!("--report {}: {error}", path.display())))?;
     }
-    if json {
-        println!("{text}");
-    }
-    Ok(())
+    if json { print(&text) } else { Ok(()) }
 }
 
 fn summary(report: &Report) {
     let mib = |bytes: u64| bytes as f64 / f64::from(1u32 << 20);
-    eprintln!(
-        "tierd: {:.1} s; at most {:.1} MiB in the fast tier; promoted {:.1} MiB, demoted {:.1} MiB; {} samples, {} hint faults; \
+    say(format_args!(
+        "{:.1} s; at most {:.1} MiB in the fast tier; promoted {:.1} MiB, demoted {:.1} MiB; {} samples, {} hint faults; \
          {:.2} s of processor time",
         report.workload.runtime_s,
         mib(report.counts.most_fast_bytes),
@@ -208,8 +224,6 @@ fn summary(report: &Report) {
         report.counts.samples,
         report.counts.hint_faults,
         report.overhead.cpu_s,
-    );
-    for note in &report.notes {
-        eprintln!("tierd: {note}");
-    }
+    ));
+    report.notes.iter().for_each(say);
 }

@@ -4,6 +4,7 @@ mod fake;
 mod meanwhile;
 mod measured;
 mod placement;
+mod said;
 mod scripts;
 mod signals;
 mod trouble;
