@@ -52,10 +52,10 @@ pub fn lives(pid: i32) -> bool {
     process::lives(pid)
 }
 
-/// Processor time of all threads of a process, in nanoseconds.
+/// Processor time of all threads of a process and of the children that it has waited for, in nanoseconds.
 #[must_use]
-pub fn cpu_ns(pid: i32) -> Option<u64> {
-    process::cpu_ns(pid)
+pub fn cpu_with_ended_ns(pid: i32) -> Option<u64> {
+    process::cpu_with_ended_ns(pid)
 }
 
 /// How long a thread has run on a core, in nanoseconds.

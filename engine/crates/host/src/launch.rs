@@ -77,19 +77,34 @@ pub fn adopt_orphans() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for children that have ended, without blocking: process and status of each, as of `waitpid`.
+/// A child that has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended {
+    /// Its number.
+    pub pid: i32,
+    /// How, as of `waitpid`.
+    pub status: i32,
+    /// Its processor time, with that of all that it had waited for.
+    pub cpu_ns: u64,
+}
+
+/// Waits for children that have ended, without blocking.
 #[must_use]
-pub fn reap() -> Vec<(i32, i32)> {
+pub fn reap() -> Vec<Ended> {
     let mut ended = Vec::new();
     loop {
         let mut status = 0;
-        // SAFETY: `status` is ours.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+        // SAFETY: plain numbers, which the kernel overwrites.
+        let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
+        // SAFETY: `status` and `usage` are ours.
+        let pid = unsafe { libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage) };
         if pid <= 0 {
             return ended;
         }
         if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
-            ended.push((pid, status));
+            let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+            let cpu_ns = ns(usage.ru_utime) + ns(usage.ru_stime);
+            ended.push(Ended { pid, status, cpu_ns });
         }
     }
 }

@@ -13,6 +13,17 @@ pub(crate) fn cpu_ns(pid: i32) -> Option<u64> {
     known.then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
+/// The same, with that of children that have ended and were waited for, and of theirs.
+pub(crate) fn cpu_with_ended_ns(pid: i32) -> Option<u64> {
+    // SAFETY: asks for a number.
+    let ticks_per_s = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) })
+        .unwrap_or(0)
+        .max(1);
+    let fields = fields(pid)?;
+    let ticks = |place: usize| fields.get(place)?.parse::<u64>().ok();
+    Some(cpu_ns(pid)? + (ticks(13)? + ticks(14)?) * (1_000_000_000 / ticks_per_s))
+}
+
 /// How long a thread has run on a core, in nanoseconds; nothing when it is gone or the kernel does not keep count.
 pub(crate) fn run_ns(thread: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{thread}/schedstat")).ok()?;

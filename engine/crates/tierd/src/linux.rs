@@ -1,6 +1,5 @@
 //! The kernel of this host, for a program that was started here or for a process that runs already.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::thread::sleep;
 use std::time::Duration;
@@ -28,7 +27,10 @@ pub struct Linux {
     /// Pages that several processes have may be moved.
     moves_shared: bool,
     tables: PageTables,
-    cpu_ns: BTreeMap<i32, u64>,
+    /// Processor time of children that have ended, and of all that these had waited for.
+    ended_cpu_ns: u64,
+    /// Most processor time that was seen, since a process that ends may be counted nowhere for a moment.
+    cpu_ns: u64,
 }
 
 impl Linux {
@@ -41,7 +43,8 @@ impl Linux {
             status: None,
             moves_shared,
             tables: PageTables::default(),
-            cpu_ns: BTreeMap::new(),
+            ended_cpu_ns: 0,
+            cpu_ns: 0,
         }
     }
 
@@ -61,11 +64,31 @@ impl Linux {
     }
 
     fn reap(&mut self) {
-        for (pid, status) in launch::reap() {
-            if pid == self.main {
-                self.status = Some(status);
+        for ended in launch::reap() {
+            self.ended_cpu_ns += ended.cpu_ns;
+            if ended.pid == self.main {
+                self.status = Some(ended.status);
             }
         }
+    }
+
+    /// The processes as they are listed now.
+    fn listed(&self) -> Vec<Process> {
+        if !self.started {
+            return follow::tree(self.main);
+        }
+        // What lost its parent has become a child of this process.
+        let own = std::process::id() as i32;
+        let mut found = follow::tree(own);
+        found.retain(|process| process.pid != own);
+        found
+    }
+
+    /// Takes note of the processor time of processes, and of those that they have waited for.
+    fn count_cpu(&mut self, processes: &[Process]) {
+        let each = processes.iter();
+        let living_ns: u64 = each.filter_map(|process| follow::cpu_with_ended_ns(process.pid)).sum();
+        self.cpu_ns = self.cpu_ns.max(self.ended_cpu_ns + living_ns);
     }
 }
 
@@ -100,14 +123,8 @@ impl Kernel for Linux {
         if !self.lives() {
             return Vec::new();
         }
-        if !self.started {
-            return follow::tree(self.main);
-        }
-        // What lost its parent has become a child of this process.
-        let own = std::process::id() as i32;
-        let mut found = follow::tree(own);
-        found.retain(|process| process.pid != own);
-        if !found.iter().any(|process| process.pid == self.main) {
+        let found = self.listed();
+        if self.started && !found.iter().any(|process| process.pid == self.main) {
             // It ended between the two looks; its status is there once the last of its threads is gone.
             for _ in 0..LAST_LOOKS {
                 self.reap();
@@ -116,6 +133,10 @@ impl Kernel for Linux {
                 }
                 sleep(LAST_LOOK);
             }
+        }
+        if !self.started {
+            // Once it has ended, nobody says how long it ran.
+            self.count_cpu(&found);
         }
         found
     }
@@ -145,12 +166,9 @@ impl Kernel for Linux {
     }
 
     fn workload_cpu_ns(&mut self) -> u64 {
-        for process in follow::tree(self.main) {
-            if let Some(spent) = follow::cpu_ns(process.pid) {
-                self.cpu_ns.insert(process.pid, spent);
-            }
-        }
-        self.cpu_ns.values().sum()
+        let processes = self.listed();
+        self.count_cpu(&processes);
+        self.cpu_ns
     }
 
     fn thread_run_ns(&mut self, thread: i32) -> Option<u64> {

@@ -1,0 +1,43 @@
+//! Programs on this host as they are followed. One test, since it waits for all children of this process.
+#![allow(clippy::zombie_processes)] // What is tested waits for them.
+
+use std::process::Command;
+use std::time::Duration;
+
+use tierd::kernel::Kernel;
+use tierd::linux::Linux;
+use tiertune_host::owner::thread_cpu_ns;
+
+const TASK: &str = "TIERD_TEST_TASK";
+const BUSY_NS: u64 = 200_000_000;
+
+/// Not a test of its own: the program that is followed.
+#[test]
+fn task() {
+    while std::env::var(TASK).is_ok() && thread_cpu_ns() < BUSY_NS {}
+}
+
+fn busy_child() -> Command {
+    let mut shell = Command::new("sh");
+    let this = std::env::current_exe().expect("a path");
+    // The shell waits for it, so that only the shell is left to be waited for.
+    shell
+        .args(["-c", "\"$0\" --exact task >/dev/null; exit 5"])
+        .arg(this)
+        .env(TASK, "1");
+    shell
+}
+
+#[test]
+fn programs_are_followed_to_their_end() {
+    let child = busy_child().spawn().expect("it starts");
+    let mut kernel = Linux::new(child.id() as i32, true, false);
+    while kernel.lives() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let cpu_ns = kernel.workload_cpu_ns();
+    assert!(
+        (BUSY_NS..20 * BUSY_NS).contains(&cpu_ns),
+        "{cpu_ns} ns of at least {BUSY_NS}"
+    );
+}
