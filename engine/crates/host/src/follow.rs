@@ -46,10 +46,10 @@ pub fn tree(root: i32) -> Vec<Process> {
         .collect()
 }
 
-/// Whether a process runs.
+/// Whether a process runs; its first thread may have ended before the others.
 #[must_use]
 pub fn lives(pid: i32) -> bool {
-    process::lives(pid)
+    process::lives(pid) || process::threads(pid) > 1
 }
 
 /// Processor time of all threads of a process and of the children that it has waited for, in nanoseconds.

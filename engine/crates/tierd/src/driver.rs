@@ -26,6 +26,10 @@ const MOST_INTERVALS: u64 = 10;
 /// Longest rest, so that the end of the workload is noticed.
 const LONGEST_REST_NS: u64 = 50_000_000;
 
+/// Why a run ends before its workload: the memory of a process is looked at through its first thread.
+const UNSEEN: &str = "the first thread of the workload's first process has ended while others go on, so that its memory \
+    cannot be looked at any more; keep that thread until the end (pthread_join)";
+
 /// How long to leave work alone that took so long and should be done every `interval_ns`.
 fn rest_after(took_ns: u64, interval_ns: u64) -> u64 {
     let rest = (took_ns as f64 / MOST_SHARE) as u64;
@@ -349,8 +353,13 @@ impl<K: Kernel> Driver<K> {
                 self.next_resync_ns = now_ns + rest_after(took_ns, self.options.resync_ns);
             }
             self.next_refresh_ns = now_ns + rest_after(took_ns, self.options.refresh_ns);
-            if self.managed.is_empty() && self.counts.processes > 0 {
-                return Ok(false);
+            if self.managed.is_empty() {
+                // What has ended is no failure; what goes on unseen is one.
+                return if self.kernel.lives() {
+                    Err(HostError::Unfit(UNSEEN.to_owned()))
+                } else {
+                    Ok(false)
+                };
             }
         }
         let clock_ns = self.kernel.now_ns();

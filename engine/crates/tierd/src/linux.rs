@@ -10,7 +10,7 @@ use tiertune_host::{Area, launch, monotonic_ns, numa};
 
 use crate::kernel::{Kernel, Refusal};
 
-/// How long the status of a program that is ending is waited for: its memory has to be freed first.
+/// How long a program that is ending, or becoming another one, is waited for: its memory has to be freed first.
 const LAST_LOOKS: u32 = 1000;
 const LAST_LOOK: Duration = Duration::from_millis(5);
 /// How often is looked for the end of a program that was killed.
@@ -24,6 +24,8 @@ pub struct Linux {
     /// It is a child of ours, whose status is to be had.
     started: bool,
     status: Option<i32>,
+    /// It was waited for in vain.
+    unseen: bool,
     /// Pages that several processes have may be moved.
     moves_shared: bool,
     tables: PageTables,
@@ -41,6 +43,7 @@ impl Linux {
             main,
             started,
             status: None,
+            unseen: false,
             moves_shared,
             tables: PageTables::default(),
             ended_cpu_ns: 0,
@@ -120,19 +123,21 @@ impl Kernel for Linux {
     }
 
     fn processes(&mut self) -> Vec<Process> {
-        if !self.lives() {
-            return Vec::new();
-        }
-        let found = self.listed();
-        if self.started && !found.iter().any(|process| process.pid == self.main) {
-            // It ended between the two looks; its status is there once the last of its threads is gone.
-            for _ in 0..LAST_LOOKS {
-                self.reap();
-                if self.status.is_some() {
-                    return Vec::new();
-                }
-                sleep(LAST_LOOK);
+        let mut found = Vec::new();
+        for look in 0..LAST_LOOKS {
+            if !self.lives() {
+                return Vec::new();
             }
+            found = self.listed();
+            let seen = found.iter().any(|process| process.pid == self.main);
+            if seen || self.unseen {
+                self.unseen = !seen;
+                break;
+            }
+            // It ended between the two looks, or is becoming another program and has no memory just now. One whose first
+            // thread has ended, while others go on, is never seen again.
+            self.unseen = look + 1 == LAST_LOOKS;
+            sleep(LAST_LOOK);
         }
         if !self.started {
             // Once it has ended, nobody says how long it ran.

@@ -1,8 +1,9 @@
 //! Programs on this host as they are followed. One test, since it waits for all children of this process.
 #![allow(clippy::zombie_processes)] // What is tested waits for them.
 
+use std::collections::BTreeSet;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tierd::kernel::Kernel;
 use tierd::linux::Linux;
@@ -10,6 +11,8 @@ use tiertune_host::owner::thread_cpu_ns;
 
 const TASK: &str = "TIERD_TEST_TASK";
 const BUSY_NS: u64 = 200_000_000;
+/// Becomes another program so many times, and then one that stays for a while.
+const EXECS: &str = "[ \"$1\" -eq 0 ] && exec sleep 2; exec sh -c \"$0\" \"$0\" $(($1 - 1))";
 
 /// Not a test of its own: the program that is followed.
 #[test]
@@ -40,4 +43,30 @@ fn programs_are_followed_to_their_end() {
         (BUSY_NS..20 * BUSY_NS).contains(&cpu_ns),
         "{cpu_ns} ns of at least {BUSY_NS}"
     );
+
+    for started in [true, false] {
+        let mut shell = Command::new("sh");
+        let mut child = shell.args(["-c", EXECS, EXECS, "300"]).spawn().expect("it starts");
+        let pid = child.id() as i32;
+        let mut kernel = Linux::new(pid, started, false);
+        let mut images = BTreeSet::new();
+        while kernel.lives() {
+            let begun = Instant::now();
+            let found = kernel.processes();
+            assert!(
+                begun.elapsed() < Duration::from_millis(1500),
+                "it was not seen for long"
+            );
+            let main = found.into_iter().find(|process| process.pid == pid);
+            assert!(
+                main.is_some() || !kernel.lives(),
+                "a program that becomes another one has not ended"
+            );
+            images.extend(main.map(|process| process.image));
+        }
+        assert!(images.len() > 10, "{} images are no test", images.len());
+        if !started {
+            child.wait().expect("it ended");
+        }
+    }
 }

@@ -53,6 +53,8 @@ pub struct World {
     /// What was touched since the last drain.
     pub touched: BTreeSet<(i32, u64)>,
     pub offline: bool,
+    /// First threads have ended, so that nothing is seen of processes that live.
+    pub unseen: bool,
     /// Frames that fit on the slow node.
     pub slow_frames: usize,
     pub migrate_calls: u64,
@@ -271,7 +273,7 @@ impl Kernel for Fake {
 
     fn processes(&mut self) -> Vec<Process> {
         let world = self.asked();
-        let each = world.tasks.iter();
+        let each = world.tasks.iter().filter(|_| !world.unseen);
         each.map(|(pid, task)| Process {
             pid: *pid,
             image: task.image.clone(),

@@ -53,6 +53,21 @@ fn pages_that_are_busy_for_ever_stay_and_hold_nothing_up() {
 }
 
 #[test]
+fn a_program_that_lives_unseen_has_not_ended() {
+    let (world, ..) = world_with(256);
+    let mut driver = driver("notier", &Config::new(), &world, options(4096, 1024, 8192), BITS);
+    assert_eq!(driver.turn(), Ok(true));
+    world.world().unseen = true;
+    let problem = (0..100).find_map(|_| match driver.turn() {
+        Ok(true) => None,
+        ended => Some(ended),
+    });
+    let problem = problem.expect("it is found out").expect_err("it goes on").to_string();
+    assert!(problem.contains("first thread"), "{problem}");
+    assert_eq!(driver.table().present_bytes(), 0);
+}
+
+#[test]
 fn a_node_that_goes_away_ends_migrations_and_not_the_run() {
     let (world, pid, start) = world_with(2048);
     let mut driver = driver("mru", &knobs("mru"), &world, options(4096, 512, 8192), BITS);
