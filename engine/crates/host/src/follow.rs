@@ -27,9 +27,9 @@ pub struct Process {
     pub image: String,
 }
 
-/// The process `root` and all that it started, and all that they started.
+/// Numbers of the process `root` and of all that it started, and of all that they started, ended or not.
 #[must_use]
-pub fn tree(root: i32) -> Vec<Process> {
+pub fn numbers(root: i32) -> Vec<i32> {
     let mut pids = vec![root];
     let mut next = 0;
     while next < pids.len() && pids.len() < MOST_PROCESSES {
@@ -40,10 +40,23 @@ pub fn tree(root: i32) -> Vec<Process> {
         }
         next += 1;
     }
-    let living = pids.into_iter().filter(|pid| process::lives(*pid));
+    pids
+}
+
+/// Those of the processes that run a program just now.
+#[must_use]
+pub fn running(pids: &[i32]) -> Vec<Process> {
+    let living = pids.iter().filter(|pid| process::lives(**pid));
     living
-        .filter_map(|pid| process::image(pid).map(|image| Process { pid, image }))
+        .filter_map(|pid| process::image(*pid).map(|image| Process { pid: *pid, image }))
         .collect()
+}
+
+/// What differs once any process or thread was started on this host; nothing where the kernel does not say.
+#[must_use]
+pub fn newest() -> Option<i32> {
+    let text = fs::read_to_string("/proc/loadavg").ok()?;
+    text.split_ascii_whitespace().nth(4)?.parse().ok()
 }
 
 /// Whether a process runs; its first thread may have ended before the others.

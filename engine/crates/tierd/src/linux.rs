@@ -13,6 +13,8 @@ use crate::kernel::{Kernel, Refusal};
 /// How long a program that is ending, or becoming another one, is waited for: its memory has to be freed first.
 const LAST_LOOKS: u32 = 1000;
 const LAST_LOOK: Duration = Duration::from_millis(5);
+/// How long a look for children holds at most.
+const CHILDREN_NS: u64 = 100_000_000;
 /// How often is looked for the end of a program that was killed.
 const KILLED_LOOK_NS: u64 = 20_000_000;
 
@@ -28,6 +30,10 @@ pub struct Linux {
     unseen: bool,
     /// Pages that several processes have may be moved.
     moves_shared: bool,
+    /// Processes when they were last looked for, and what was the newest on this host before.
+    numbers: Vec<i32>,
+    newest: Option<i32>,
+    looked_ns: u64,
     tables: PageTables,
     /// Processor time of children that have ended, and of all that these had waited for.
     ended_cpu_ns: u64,
@@ -45,6 +51,9 @@ impl Linux {
             status: None,
             unseen: false,
             moves_shared,
+            numbers: Vec::new(),
+            newest: None,
+            looked_ns: 0,
             tables: PageTables::default(),
             ended_cpu_ns: 0,
             cpu_ns: 0,
@@ -75,16 +84,24 @@ impl Linux {
         }
     }
 
-    /// The processes as they are listed now.
-    fn listed(&self) -> Vec<Process> {
-        if !self.started {
-            return follow::tree(self.main);
+    /// The processes that there are now. Looking for children takes a file of every thread, and moving pages asks for each
+    /// batch, so that they are looked for again where something was started meanwhile, or a while ago: what is just being
+    /// started has a number before it is anybody's child.
+    fn listed(&mut self) -> Vec<Process> {
+        let (newest, now_ns) = (follow::newest(), monotonic_ns());
+        if newest.is_none() || newest != self.newest || now_ns >= self.looked_ns + CHILDREN_NS {
+            self.numbers = if self.started {
+                // What lost its parent has become a child of this process.
+                let own = std::process::id() as i32;
+                let mut found = follow::numbers(own);
+                found.retain(|pid| *pid != own);
+                found
+            } else {
+                follow::numbers(self.main)
+            };
+            (self.newest, self.looked_ns) = (newest, now_ns);
         }
-        // What lost its parent has become a child of this process.
-        let own = std::process::id() as i32;
-        let mut found = follow::tree(own);
-        found.retain(|process| process.pid != own);
-        found
+        follow::running(&self.numbers)
     }
 
     /// Takes note of the processor time of processes, and of those that they have waited for.

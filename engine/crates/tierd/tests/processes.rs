@@ -2,7 +2,8 @@
 #![allow(clippy::zombie_processes)] // What is tested waits for them.
 
 use std::collections::BTreeSet;
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tierd::kernel::Kernel;
@@ -69,4 +70,33 @@ fn programs_are_followed_to_their_end() {
             child.wait().expect("it ended");
         }
     }
+
+    // A look for children holds for a while, but not for those that come meanwhile.
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "while read line; do sleep 0.5; done"])
+        .stdin(Stdio::piped());
+    let mut child = shell.spawn().expect("it starts");
+    let pid = child.id() as i32;
+    let mut kernel = Linux::new(pid, true, false);
+    let listed = format!("/proc/{pid}/task/{pid}/children");
+    for _ in 0..3 {
+        while kernel.processes().len() > 1 {}
+        child
+            .stdin
+            .as_mut()
+            .expect("a pipe")
+            .write_all(b"\n")
+            .expect("it reads");
+        while std::fs::read_to_string(&listed).expect("it lives").is_empty() {}
+        // Not for as long as a look holds, but while the child becomes another program.
+        let until = Instant::now() + Duration::from_millis(30);
+        let mut seen = kernel.processes().len();
+        while seen < 2 && Instant::now() < until {
+            seen = kernel.processes().len();
+        }
+        assert_eq!(seen, 2);
+    }
+    drop(child.stdin.take());
+    while kernel.lives() {}
 }
