@@ -108,25 +108,34 @@ impl Source for Written {
 
     fn areas(&mut self, pid: i32, areas: &[Area]) -> Result<(), HostError> {
         if let Some(known) = self.processes.get_mut(&pid) {
-            known.areas = areas.to_vec();
             // A mapping that came to lie where another was has to be registered as well.
             known.watch.register_all(areas);
+            if known.areas.is_empty() {
+                // To the kernel all is written that was never protected, however long ago.
+                for area in areas {
+                    // As in a drain.
+                    let _ = known.pagemap.protect(area.start, area.end);
+                }
+            }
+            known.areas = areas.to_vec();
         }
         Ok(())
     }
 
     fn drain(&mut self, into: &mut Vec<Access>) -> Result<Drained, HostError> {
-        let (now, before) = (monotonic_ns(), into.len());
+        let (now, mut pages) = (monotonic_ns(), 0);
         for (pid, known) in &mut self.processes {
             for area in &known.areas {
                 // Fails for mappings that went away meanwhile and for those that cannot be watched.
                 let _ = known.pagemap.take_written(area.start, area.end, |start, end| {
-                    into.extend((start..end).map(|page| access(*pid, page, 1, 1, AccessKind::Written, now)));
+                    // In one piece: of much memory that is filled each page would take more than its table entry.
+                    into.push(access(*pid, start, end - start, 1, AccessKind::Written, now));
+                    pages += end - start;
                 });
             }
         }
         Ok(Drained {
-            records: (into.len() - before) as u64,
+            records: pages,
             ..Drained::default()
         })
     }

@@ -4,7 +4,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use tiertune_host::{HostError, Options, PAGE_BYTES, Sample, Sampler, Window, sample};
+use tiertune_host::source::{SOURCES, Setup};
+use tiertune_host::{HostError, Journal, Options, PAGE_BYTES, Sample, Sampler, SharedJournal, Window, follow, sample};
 
 const TASK: &str = "TIERTUNE_TEST_TASK";
 /// A file that is there once the task's memory is.
@@ -204,4 +205,42 @@ fn a_process_that_is_not_there() {
     };
     let error = sample(i32::MAX, options, || true).expect_err("no such process");
     assert_eq!(error, HostError::Wrong(format!("there is no process {}", i32::MAX)));
+}
+
+/// A source of stores on a process that filled its memory before it was watched.
+#[test]
+fn what_was_written_before_is_not_written_since() {
+    let known = SOURCES
+        .iter()
+        .find(|known| known.name == "written")
+        .expect("it is listed");
+    let mut child = start("load");
+    let pid = child.id() as i32;
+    let seen = (known.probe)().and_then(|()| {
+        let mut source = (known.open)(&Setup {
+            fast_node: 0,
+            slow_node: 1,
+            starts_program: false,
+            periods: Vec::new(),
+            drain_ns: 50_000_000,
+            journal: SharedJournal::new(Journal::open(std::path::Path::new("/nowhere"))?),
+        })?;
+        source.attach(pid)?;
+        source.areas(pid, &follow::private_areas(pid))?;
+        let mut seen = Vec::new();
+        let drained = source.drain(&mut seen)?;
+        let pages = seen.iter().map(|access| access.bytes / PAGE_BYTES).sum::<u64>();
+        assert_eq!(drained.records, pages);
+        Ok(pages)
+    });
+    child.kill().expect("it runs");
+    child.wait().expect("it ended");
+    match seen {
+        Ok(pages) => assert!(
+            pages < PAGES as u64 / 100,
+            "{pages} of {PAGES} pages, which it only reads"
+        ),
+        Err(HostError::Unfit(text)) => assert!(text.contains("needs") || text.contains("cannot be watched"), "{text}"),
+        Err(error) => panic!("{error}"),
+    }
 }
