@@ -8,9 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
-use crate::descriptors;
 use crate::group::processes_file;
-use crate::numa;
+use crate::{HostError, descriptors, numa};
 
 /// How a program is started.
 #[derive(Debug, Clone)]
@@ -28,6 +27,27 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// Whether its memory can come from where it is to come from: what fails between fork and exec is told as if there was no
+    /// such program.
+    ///
+    /// # Errors
+    /// `Unfit`, with what is missing.
+    pub fn check(&self) -> Result<(), HostError> {
+        let Some(node) = self.node else { return Ok(()) };
+        numa::prefers(node, self.hint_faults).map_err(|error| {
+            let advice = match error.raw_os_error() {
+                Some(libc::EPERM) => {
+                    "; containers filter that call unless they have CAP_SYS_NICE (--cap-add SYS_NICE with Docker and Podman)"
+                }
+                Some(libc::EINVAL) => "; this control group may not use that node (cpuset.mems)",
+                _ => "",
+            };
+            HostError::Unfit(format!(
+                "a program cannot be given memory of node {node} first (set_mempolicy): {error}{advice}"
+            ))
+        })
+    }
+
     /// Starts it.
     ///
     /// # Errors
@@ -182,4 +202,34 @@ pub fn drop_capabilities() -> io::Result<u64> {
         }
     }
     Ok(u64::from(sets[0].permitted) | (u64::from(sets[1].permitted) << 32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numa::tests::refuse;
+
+    #[test]
+    fn a_refused_policy_is_not_the_programs_fault() {
+        let launch = |node| Launch {
+            command: vec!["true".into()],
+            node,
+            hint_faults: false,
+            huge_pages: true,
+            group: None,
+        };
+        let node = numa::nodes().first().map_or(0, |node| node.number);
+        assert_eq!(launch(Some(node)).check(), Ok(()));
+        let found = std::thread::spawn(move || {
+            refuse(libc::SYS_set_mempolicy, u32::MAX, libc::EPERM);
+            (launch(None).check(), launch(Some(node)).check())
+        });
+        let (anywhere, preferred) = found.join().expect("it ends");
+        assert_eq!(anywhere, Ok(()));
+        let problem = preferred.expect_err("it is refused").to_string();
+        assert!(
+            problem.contains("set_mempolicy") && problem.contains("CAP_SYS_NICE"),
+            "{problem}"
+        );
+    }
 }

@@ -120,13 +120,13 @@ pub fn prefer(node: u32, hint_faults: bool) -> io::Result<()> {
     }
 }
 
-/// Whether [`prefer`] can have hint faults here.
+/// Whether [`prefer`] works here.
 ///
 /// # Errors
 /// Those of [`prefer`].
-pub fn prefers_with_hint_faults(node: u32) -> io::Result<()> {
+pub fn prefers(node: u32, hint_faults: bool) -> io::Result<()> {
     // A policy is its thread's alone, and goes with it.
-    let tried = std::thread::spawn(move || prefer(node, true)).join();
+    let tried = std::thread::spawn(move || prefer(node, hint_faults)).join();
     tried.unwrap_or_else(|_| Err(io::Error::other("it could not be tried")))
 }
 
@@ -143,6 +143,12 @@ pub(crate) mod tests {
     /// From now on the kernel answers this thread, and those that it starts, as Linux 6.9 does: no balancing with a policy
     /// that is not bound to nodes.
     pub(crate) fn play_linux_6_9() {
+        refuse(libc::SYS_set_mempolicy, MPOL_F_NUMA_BALANCING as u32, libc::EINVAL);
+    }
+
+    /// From now on the kernel answers this thread, and those that it starts, to one system call with an error where any of
+    /// these bits is set in its first argument.
+    pub(crate) fn refuse(call: libc::c_long, bits: u32, error: i32) {
         let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
             code: code as u16,
             jt,
@@ -155,20 +161,10 @@ pub(crate) mod tests {
         let (call_at, mode_at) = (0, if cfg!(target_endian = "little") { 16 } else { 20 });
         let mut steps = [
             step(load, 0, 0, call_at),
-            step(
-                libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
-                0,
-                3,
-                libc::SYS_set_mempolicy as u32,
-            ),
+            step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 3, call as u32),
             step(load, 0, 0, mode_at),
-            step(
-                libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K,
-                0,
-                1,
-                MPOL_F_NUMA_BALANCING as u32,
-            ),
-            step(answer, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EINVAL as u32),
+            step(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, 1, bits),
+            step(answer, 0, 0, libc::SECCOMP_RET_ERRNO | error as u32),
             step(answer, 0, 0, libc::SECCOMP_RET_ALLOW),
         ];
         let program = libc::sock_fprog {
@@ -205,7 +201,7 @@ pub(crate) mod tests {
         let node = nodes().first().map_or(0, |node| node.number);
         let found = std::thread::spawn(move || {
             play_linux_6_9();
-            let refused = [prefer(node, true).is_err(), prefers_with_hint_faults(node).is_err()];
+            let refused = [prefer(node, true).is_err(), prefers(node, true).is_err()];
             let before = policy_of_this_thread();
             prefer(node, false).expect("every kernel knows that");
             (refused, before, policy_of_this_thread())
@@ -217,7 +213,7 @@ pub(crate) mod tests {
     fn trying_leaves_the_policy_of_this_thread() {
         let node = nodes().first().map_or(0, |node| node.number);
         // Kernels before 6.10 refuse it, and no other answer is known.
-        if let Err(error) = prefers_with_hint_faults(node) {
+        if let Err(error) = prefers(node, true) {
             assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{error}");
         }
         assert_eq!(policy_of_this_thread(), 0);

@@ -243,6 +243,7 @@ pub(crate) fn start(launch: &Launch) -> Result<i32, Failure> {
     if stopped() {
         return Err(Failure::Stopped);
     }
+    launch.check()?;
     let child = launch.start().map_err(|error| {
         let program = launch.command.first().map(|word| word.to_string_lossy().into_owned());
         Failure::Input(format!("{}: {error}", program.unwrap_or_default()))

@@ -175,7 +175,7 @@ fn made(setup: &Setup) -> Result<(), HostError> {
     if !setup.starts_program {
         return left_alone(&numa::nodes(), setup.slow_node);
     }
-    numa::prefers_with_hint_faults(setup.slow_node).map_err(|error| {
+    numa::prefers(setup.slow_node, true).map_err(|error| {
         unfit(format!(
             "before Linux 6.10 balancing makes no hint faults of memory that a program takes from one node first, as tierd has it do (node {}: {error})",
             setup.slow_node
