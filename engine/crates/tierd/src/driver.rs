@@ -163,6 +163,8 @@ pub struct Driver<K> {
     pub(crate) counts: Counts,
     pub(crate) spent: Spent,
     pub(crate) placing: bool,
+    /// Why something of the workload's memory could not be looked at.
+    pub(crate) refused: Option<String>,
     needs_counters: bool,
     needs_run_times: bool,
     counters: Counters,
@@ -212,6 +214,7 @@ impl<K: Kernel> Driver<K> {
             counts: Counts::default(),
             spent: Spent::default(),
             placing: options.place_first,
+            refused: None,
             needs_counters: policy.needs().counters,
             // Where faults are made up of what a process has accessed, nobody knows which thread it was.
             needs_run_times: policy.needs().hint_faults && translator.names_threads(),

@@ -117,7 +117,8 @@ fn refusal(error: &io::Error) -> Refusal {
         // A process that is ending has no memory any more, which the kernel calls an invalid argument.
         Some(libc::ESRCH | libc::EINVAL) => Refusal::Gone,
         Some(libc::ENODEV) => Refusal::Offline,
-        _ if error.kind() == io::ErrorKind::NotFound => Refusal::Gone,
+        // Of a process that has ended its file has no entries.
+        _ if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof) => Refusal::Gone,
         _ => Refusal::Other(error.to_string()),
     }
 }

@@ -5,9 +5,13 @@ use tiertune_host::{Area, HostError};
 use tiertune_policy::{Interleave, Page, PageMap, Placement};
 
 use crate::driver::{Driver, Managed};
-use crate::kernel::{Kernel, Process};
+use crate::kernel::{Kernel, Process, Refusal};
 use crate::mover::{Frame, elsewhere};
 use crate::table::{BLOCK_FRAMES, FRAME_BYTES, Frames, Piece};
+
+/// What a run that sees nothing of its workload would pass off as one that had nothing to move.
+const UNSEEN: &str = "nothing of the workload's memory can be seen (/proc/PID/pagemap, move_pages); it takes root, in a container \
+    CAP_SYS_PTRACE and CAP_SYS_NICE, and a filter of system calls that lets move_pages pass";
 
 /// What is found in a block: its frames in memory, and which of its frames belong to which mapping.
 #[derive(Debug, Default)]
@@ -58,6 +62,12 @@ impl<K: Kernel> Driver<K> {
         // What a child that nobody knew kept is not counted yet.
         if full && !(self.table.doubts() && self.has_unknown_process()) {
             self.table.settle_doubts();
+        }
+        if let Some(reason) = self.refused.take()
+            && self.table.present_bytes() == 0
+            && self.kernel.lives()
+        {
+            return Err(HostError::Unfit(format!("{UNSEEN}: {reason}")));
         }
         self.keep_cap();
         self.deliver_migrations();
@@ -159,8 +169,9 @@ impl<K: Kernel> Driver<K> {
                     }
                 });
             });
-            if looked.is_err() {
-                // It is ending, which the next look at the processes will show.
+            if let Err(refusal) = looked {
+                // It is ending, which the next look at the processes will show, or may not be looked at.
+                self.refuse(&refusal);
                 return Ok(());
             }
         }
@@ -272,7 +283,8 @@ impl<K: Kernel> Driver<K> {
                 }
             }
             // It has ended since. What it had in the fast tier, it has given up.
-            Err(_) => {
+            Err(refusal) => {
+                self.refuse(&refusal);
                 for frame in asked {
                     present.set(frame, false);
                     fast.set(frame, false);
@@ -280,6 +292,13 @@ impl<K: Kernel> Driver<K> {
             }
         }
         (present, fast)
+    }
+
+    /// Notes why something of a process that lives is not seen.
+    fn refuse(&mut self, refusal: &Refusal) {
+        if *refusal != Refusal::Gone {
+            self.refused = Some(refusal.to_string());
+        }
     }
 
     /// Counts fast frames that several processes have once.

@@ -55,6 +55,8 @@ pub struct World {
     pub offline: bool,
     /// First threads have ended, so that nothing is seen of processes that live.
     pub unseen: bool,
+    /// Nobody may ask where pages are.
+    pub forbidden: bool,
     /// Frames that fit on the slow node.
     pub slow_frames: usize,
     pub migrate_calls: u64,
@@ -301,6 +303,9 @@ impl Kernel for Fake {
 
     fn nodes(&mut self, pid: i32, pages: &[u64]) -> Result<Vec<i32>, Refusal> {
         let world = self.asked();
+        if world.forbidden {
+            return Err(Refusal::Other("Operation not permitted".to_owned()));
+        }
         let task = world.tasks.get(&pid).ok_or(Refusal::Gone)?;
         let node = |page: &u64| {
             task.pages

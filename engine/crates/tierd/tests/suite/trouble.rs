@@ -68,6 +68,18 @@ fn a_program_that_lives_unseen_has_not_ended() {
 }
 
 #[test]
+fn a_run_that_may_see_nothing_is_no_run() {
+    let (world, ..) = world_with(256);
+    world.world().forbidden = true;
+    let mut driver = driver("notier", &Config::new(), &world, options(4096, 1024, 8192), BITS);
+    let problem = driver.turn().expect_err("nothing is seen").to_string();
+    assert!(
+        problem.contains("move_pages") && problem.ends_with("Operation not permitted"),
+        "{problem}"
+    );
+}
+
+#[test]
 fn a_node_that_goes_away_ends_migrations_and_not_the_run() {
     let (world, pid, start) = world_with(2048);
     let mut driver = driver("mru", &knobs("mru"), &world, options(4096, 512, 8192), BITS);
