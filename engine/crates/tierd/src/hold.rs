@@ -15,7 +15,7 @@ use crate::facts::{self, Facts};
 use crate::kernel::Kernel;
 use crate::linux::Linux;
 use crate::report::{REPORT_VERSION, Status};
-use crate::session::{Failure, and_stuck, caught, end_of, put_back, settings, start};
+use crate::session::{Failure, and_stuck, caught, end_of, left, put_back, settings, start};
 
 /// What is held, and for how long.
 #[derive(Debug, Clone)]
@@ -345,11 +345,8 @@ fn hold(
         kernel.rest(until);
     }
     let mut notes = Vec::new();
-    if stopped() && plan.kill_workload {
-        launch::signal(pid, libc::SIGTERM);
-        notes.push("the workload was ended with the daemon, as asked".to_owned());
-    } else if stopped() {
-        notes.push("the daemon was stopped; the workload goes on without these settings".to_owned());
+    if stopped() {
+        notes.push(left(&mut kernel, plan.kill_workload, "without these settings"));
     }
     let (exit_code, signal) = end_of(kernel.status());
     Ok(Report {

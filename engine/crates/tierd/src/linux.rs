@@ -66,6 +66,11 @@ impl Linux {
         self.status
     }
 
+    /// Asks the program to end.
+    pub fn ask_to_end(&self) {
+        launch::signal(self.main, libc::SIGTERM);
+    }
+
     /// Ends the program that was started at once, and waits for that.
     pub fn kill(&mut self) {
         launch::signal(self.main, libc::SIGKILL);

@@ -530,11 +530,12 @@ struct Ended {
 fn finish(plan: &Plan, ready: Ready, driver: &mut Driver<Linux>, ended: Ended) -> Report {
     let mut notes = ended.notes;
     let was_stopped = stopped();
-    if was_stopped && plan.kill_workload {
-        launch::signal(ended.pid, libc::SIGTERM);
-        notes.push("the workload was ended with the daemon, as asked".to_owned());
-    } else if was_stopped {
-        notes.push("the daemon was stopped; the workload goes on with its pages where they are".to_owned());
+    if was_stopped {
+        notes.push(left(
+            driver.kernel(),
+            plan.kill_workload,
+            "with its pages where they are",
+        ));
     }
     if ended.failed_source && matches!(plan.target, Target::Command(_)) && !was_stopped {
         notes.push("the workload was waited for".to_owned());
@@ -610,6 +611,20 @@ fn finish(plan: &Plan, ready: Ready, driver: &mut Driver<Linux>, ended: Ended) -
     }
 }
 
+/// What becomes of the workload of a daemon that is stopped, in words: it is asked to end, or goes on in some way.
+pub(crate) fn left(kernel: &mut Linux, kill: bool, how: &str) -> String {
+    use crate::kernel::Kernel;
+    if !kernel.lives() {
+        // Its number may be another process's by now.
+        return "the workload had ended when the daemon was stopped".to_owned();
+    }
+    if !kill {
+        return format!("the daemon was stopped; the workload goes on {how}");
+    }
+    kernel.ask_to_end();
+    "the workload was ended with the daemon, as asked".to_owned()
+}
+
 /// Waits for a workload that is not managed any more.
 fn wait(kernel: &mut Linux) {
     use crate::kernel::Kernel;
@@ -640,6 +655,22 @@ mod tests {
             Err(Failure::Host(text)) => assert!(text.contains("swappiness could not be put back"), "{text}"),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_workload_that_has_ended_is_asked_nothing() {
+        let sleeps = || Command::new("sleep").arg("1000").spawn().expect("it starts");
+        let mut child = sleeps();
+        let mut kernel = Linux::new(child.id() as i32, false, false);
+        assert!(left(&mut kernel, false, "alone").ends_with("goes on alone"));
+        assert!(child.try_wait().expect("a child of ours").is_none());
+        assert!(left(&mut kernel, true, "alone").contains("was ended"));
+        let status = child.wait().expect("it ended");
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&status),
+            Some(libc::SIGTERM)
+        );
+        assert!(left(&mut kernel, true, "alone").contains("had ended"));
     }
 
     #[test]
