@@ -88,18 +88,39 @@ pub fn stopped() -> bool {
     STOPPED.load(Ordering::SeqCst)
 }
 
+fn cpu_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes what it is given, which is ours.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// Processor time of the calling thread, in nanoseconds.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes what it is given, which is ours.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Processor time of all threads of this process, in nanoseconds.
+#[must_use]
+pub fn process_cpu_ns() -> u64 {
+    cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_of_other_threads_is_the_process_own() {
+        const BUSY_NS: u64 = 20_000_000;
+        let (thread_ns, process_ns) = (thread_cpu_ns(), process_cpu_ns());
+        std::thread::spawn(|| while thread_cpu_ns() < BUSY_NS {})
+            .join()
+            .expect("it ends");
+        assert!(process_cpu_ns() - process_ns >= BUSY_NS);
+        assert!(thread_cpu_ns() - thread_ns < BUSY_NS);
+    }
 
     #[test]
     fn there_is_one_owner_at_a_time() {

@@ -7,7 +7,7 @@ use std::path::Path;
 use tiertune_host::descriptors;
 use tiertune_host::follow;
 use tiertune_host::launch::{self, KEPT, Launch};
-use tiertune_host::owner::{Owner, stop_on_signals, stopped, thread_cpu_ns};
+use tiertune_host::owner::{Owner, process_cpu_ns, stop_on_signals, stopped};
 use tiertune_host::perf::requests::MemoryCounters;
 use tiertune_host::source::{SOURCES, Setup};
 use tiertune_host::{HostError, Journal, PAGE_BYTES, Restored, SharedJournal, monotonic_ns, value_of};
@@ -452,7 +452,8 @@ fn manage(
         driver = driver.with_counters(Box::new(measured));
     }
     let begun_ns = monotonic_ns();
-    let cpu_begun_ns = thread_cpu_ns();
+    // Sources may have threads of their own.
+    let cpu_begun_ns = process_cpu_ns();
     let mut next_line_ns = begun_ns;
     let mut failed_source = false;
     while !stopped() {
@@ -495,7 +496,7 @@ fn manage(
         }
     }
     let runtime_s = (monotonic_ns() - begun_ns) as f64 / 1e9;
-    let cpu_ns = thread_cpu_ns() - cpu_begun_ns;
+    let cpu_ns = process_cpu_ns() - cpu_begun_ns;
     notes.extend(driver.notes());
     driver.detach();
     Ok(finish(
