@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tiertune.workloads.imports.damon import read_damon
+from tiertune.workloads.imports.perf import read_perf
 
 MIB = 2**20
 BASE = 0x7F12_0000_0000
@@ -50,3 +51,19 @@ def test_what_a_trace_lost_is_told(tmp_path: Path) -> None:
     assert seen.parameters["aggregations"] == "10"
     seen = read_damon(traced(tmp_path / "gap.txt", 10, gap=4))
     assert any(note.startswith("4 of about 14 aggregations are missing") for note in seen.notes)
+
+
+def test_stores_of_one_event_for_both_are_no_reads(tmp_path: Path) -> None:
+    """IBS, as SPE, has one event; what a sample was is in its data source."""
+    lines = []
+    for number in range(100):
+        place = BASE + number * 4096
+        for operation, level in (("LOAD", "Local RAM hit"), ("STORE", "N/A")):
+            source = f"68100142 |OP {operation}|LVL {level}|SNP N/A|TLB L1 hit|LCK No"
+            lines.append(f"kv 9/9 {1000 + number / 10:.6f}: 1000 ibs_op//: {place:x} {source}")
+    path = tmp_path / "ibs.txt"
+    path.write_text("\n".join(lines) + "\n")
+    seen = read_perf(path)
+    assert sum(part.lines or 0.0 for part in seen.slices) == 100 * 1000
+    assert seen.stores is not None
+    assert seen.stores.sum() == 100 * 1000
