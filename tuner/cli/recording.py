@@ -260,7 +260,8 @@ def _ended(process: object) -> int | None:
     family: list[psutil.Process] = []
     with contextlib.suppress(psutil.Error):
         family = psutil.Process(process.pid).children(recursive=True)
-    for one in (process, *family):
+    process.terminate()
+    for one in family:
         with contextlib.suppress(psutil.Error):
             one.terminate()
     try:
