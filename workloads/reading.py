@@ -3,6 +3,7 @@ again."""
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,10 @@ AGGREGATES: dict[str, Callable[[Sequence[float]], float]] = {
     "harmonic": statistics.harmonic_mean,
     "sum": sum,
 }
+
+
+GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+"""A number whose commas stand between thousands; any other comma may be a decimal one."""
 
 
 class NoMetrics(ValueError):
@@ -49,7 +54,7 @@ class _Expression(Strict):
 
 
 class Reading(_Expression):
-    """A number in the output of a program. Commas between its digits are dropped."""
+    """A number in the output of a program. Commas between its thousands are dropped."""
 
     pick: Literal["last", "first", "all"] = Field(
         default="last", description="which match counts; programs print intermediate ones before the last"
@@ -89,7 +94,18 @@ def number_in(name: str, reading: Reading, output: str, errors: str) -> float:
     values = []
     for hit in chosen:
         try:
-            values.append(float(hit.replace(",", "")))
+            values.append(_number(hit))
         except ValueError as error:
             raise NoMetrics(f"'{hit}', which '{reading.regex}' finds for {name}, is no number") from error
     return AGGREGATES[reading.aggregate](values) * reading.scale
+
+
+def _number(text: str) -> float:
+    """Raises `ValueError` also for what `float` takes and no program measures, and for decimal commas."""
+    text = text.strip()
+    if "_" in text or ("," in text and not GROUPED.fullmatch(text)):
+        raise ValueError
+    value = float(text.replace(",", ""))
+    if not math.isfinite(value):
+        raise ValueError
+    return value

@@ -32,7 +32,8 @@ from tiertune.tuner.calibration.curve import fit_curve, multiplier, with_tail
 from tiertune.tuner.calibration.fit import fit_node
 from tiertune.tuner.calibration.imported import imported_tier
 from tiertune.tuner.calibration.machine_file import DECLARED_MOVE_NS, calibrated
-from tiertune.tuner.calibration.measuring import find_tierload, run_tierload
+from tiertune.tuner.calibration.measuring import SHORT, HostCpu, Node, find_tierload, run_tierload
+from tiertune.tuner.calibration.measuring import measurements as plan
 from tiertune.tuner.calibration.published import Point, read_points, rising_part
 
 HERE = Path(__file__).parent
@@ -120,8 +121,76 @@ def test_a_host_that_is_too_busy_is_refused() -> None:
     for sample in measured["nodes"][0]["samples"]:
         if sample["measure"] == "stream":
             sample["undisturbed"] = 0
-    with pytest.raises(HostUnfit, match="too few undisturbed samples of reads alone"):
+    with pytest.raises(HostUnfit, match=r"undisturbed samples of .* and of reads alone"):
         calibrated("busy", measured, load_machine("skx-cxl-emul"), load_machine("skx-numa"))
+
+
+def _busy(**where: object) -> dict[str, object]:
+    """Measurements of a host that was too busy for samples of which this is so."""
+    measured = measurements(truth())
+    for sample in measured["nodes"][0]["samples"]:
+        if all(sample.get(key) == value for key, value in where.items()):
+            sample["undisturbed"] = 0
+    return measured
+
+
+@pytest.mark.parametrize(
+    ("where", "kind"),
+    [
+        ({"measure": "stream", "threads": 8}, "reads alone and of reads and writes"),
+        ({"measure": "stream", "threads": 1}, "one thread's streaming"),
+        ({"measure": "loaded", "threads": 1}, "loaded latency"),
+        ({"measure": "loaded", "threads": 0, "label": None}, "idle latency"),
+    ],
+)
+def test_each_kind_of_sample_is_needed(where: dict[str, object], kind: str) -> None:
+    """Without those of all threads, what one thread streams was the peak of the memory."""
+    with pytest.raises(HostUnfit, match=f"too few undisturbed samples of {kind}, 3 rounds are needed"):
+        calibrated("busy", _busy(**where), load_machine("skx-cxl-emul"), load_machine("skx-numa"))
+
+
+def test_figures_say_of_how_many_rounds_they_are() -> None:
+    measured = measurements(truth())
+    for sample in measured["nodes"][0]["samples"]:
+        if sample["measure"] == "stream" and sample["round"] > 4:
+            sample["undisturbed"] = 0
+    fit = calibrated("few", measured, load_machine("skx-cxl-emul"), load_machine("skx-numa")).fits["node0"]
+    rounds = {name: figure.rounds for name, figure in fit.figures.items()}
+    assert (rounds["latency_ns"], rounds["read_gbps"], rounds["fill_buffers"]) == (12, 5, 5)
+
+
+def test_a_single_processor_measures_no_curve_and_says_so() -> None:
+    measured = measurements(truth())
+    node, cpu = measured["nodes"][0], measured["cpu"]
+    node["processors"] = cpu["cores"] = 1
+    node["samples"] = [
+        one for one in node["samples"] if one["measure"] not in ("loaded", "stream") or one["threads"] != 8
+    ]
+    node["samples"] = [one for one in node["samples"] if one["measure"] != "loaded" or not one["threads"]]
+    found = calibrated("one", measured, load_machine("skx-cxl-emul"), load_machine("skx-numa"))
+    said = found.machine.tiers[0].sources["curve"]
+    assert said.startswith("not measured but for idle latency")
+    assert "R2" not in said
+
+
+def test_a_node_is_measured_by_the_processors_it_has() -> None:
+    cpu = HostCpu("Example", 8, 2.2, 13 << 20, 1 << 20)
+    sockets = [Node(number, 1 << 34, tuple(range(4 * number, 4 * number + 4))) for number in (0, 1)]
+    threads = [
+        entry.arguments[entry.arguments.index("--threads") + 1]
+        for entry in plan(cpu, sockets, SHORT)
+        if entry.arguments[0] in ("loaded", "stream") and "cache" not in entry.arguments
+    ]
+    assert threads == ["3", "1,4", "3", "1,4"], "no processor streams for two threads"
+    measured = measurements(*load_machine("skx-numa").tiers)
+    measured["cpu"]["cores"] = 16
+    assert calibrated("two", measured, None, load_machine("skx-numa")).machine.cores == 8
+
+
+def test_a_slow_tier_is_not_named_where_there_are_two_nodes() -> None:
+    tail = load_machine("skx-numa")
+    with pytest.raises(InputError, match="--slow-from skx-numa: the host has 2 memory nodes"):
+        calibrated("two", measurements(*tail.tiers), tail, tail)
 
 
 def test_a_tail_joins_where_the_measured_curve_ends() -> None:
@@ -161,6 +230,40 @@ def test_an_imported_curve_is_that_of_its_file() -> None:
     for point in points:
         latency = found.curve.latency_ns * found.curve.multiplier(point.bandwidth_gbps / 48.02)
         assert latency == pytest.approx(point.latency_ns, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("points", "sentence"),
+    [
+        ([(10, 100), (20, 90), (30, 80), (40, 70)], "3 of 4 points have less bandwidth and more latency"),
+        ([(0, 70), (0, 80), (0, 90), (0, 99)], "no point of reads has a bandwidth_gbps above 0"),
+        ([(1, 80), (11, 70), (20, 80), (21, 99_000)], "the fitted curve["),
+    ],
+)
+def test_points_that_are_no_curve_are_refused(points: list[tuple[float, float]], sentence: str) -> None:
+    base = load_machine("skx-numa").tiers[0]
+    with pytest.raises(InputError) as refused:
+        imported_tier(base, Path("c.csv"), [Point(*point, 1.0) for point in points])
+    assert str(refused.value).startswith(f"c.csv: {sentence}")
+
+
+def test_latencies_that_scatter_without_load_are_not_past_saturation() -> None:
+    points = [
+        (1.0, 80.4),
+        (5.0, 80.1),
+        (10.0, 80.2),
+        (15.0, 80.0),
+        (20.0, 85.0),
+        (25.0, 100.0),
+        (30.0, 150.0),
+    ]
+    base = load_machine("skx-numa").tiers[0]
+    found = imported_tier(base, Path("c.csv"), [Point(*point, 1.0) for point in points])
+    assert found.left_out == 0
+    assert found.curve.latency_ns == pytest.approx(80.2, abs=0.1)
+    assert "not measured below" not in found.tier.sources["curve"]
+    loaded = imported_tier(base, Path("c.csv"), [Point(*point, 1.0) for point in points[3:]])
+    assert "not measured below 50% of the peak" in loaded.tier.sources["curve"]
 
 
 def test_points_past_saturation_are_left_out_of_each_mix() -> None:

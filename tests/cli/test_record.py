@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -11,9 +12,15 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.cli.small import tiertune
+from tests.workloads.test_measured import seen
+from tiertune.files import InputError
+from tiertune.tuner.cli import recording
+from tiertune.workloads import sampling
+from tiertune.workloads.measured import Declaration, Sightings
 from tiertune.workloads.profile_file import opened
 
 COMMAND = [sys.executable, "-c", "from tiertune.tuner.cli import main; main()", "record"]
@@ -74,6 +81,57 @@ def test_a_command_is_recorded_and_ended(tmp_path: Path) -> None:
     inside = (pages >= 15 << 8) & (pages < 33 << 8)
     assert reads[inside].sum() > 0.6 * reads.sum()
     assert set(columns["class"][mine]) == {0}
+
+
+def sampled(monkeypatch: pytest.MonkeyPatch, *command: str, seconds: float = 0.0) -> Sightings:
+    """What `record` makes of a command, with a sampler that sees nothing new."""
+
+    def sample_process(*_: object) -> Sightings:
+        time.sleep(seconds)
+        return seen()
+
+    monkeypatch.setattr(sampling, "sample_process", sample_process)
+    return recording._sample_command(list(command), "referenced", None, 0.1, quiet=False)
+
+
+@pytest.mark.parametrize(
+    ("does", "how"),
+    [("import os; os.kill(os.getpid(), 11)", "by SIGSEGV"), ("raise SystemExit(3)", "with exit code 3")],
+)
+def test_a_command_that_failed_is_told_in_the_profile(
+    does: str, how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = sampled(monkeypatch, sys.executable, "-c", does, seconds=1.0)
+    assert found.notes == (f"The command ended {how}; the profile may be of a part of its work",)
+    assert f"warning: {sys.executable} ended {how}" in capsys.readouterr().err
+
+
+def test_what_a_command_started_is_ended_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = f"sleep 60 & echo $! > {tmp_path / 'child'}; wait"
+    found = sampled(monkeypatch, "sh", "-c", script, seconds=1.0)
+    assert found.notes[0].startswith("The command still ran when the recording ended")
+    child = int((tmp_path / "child").read_text())
+    try:
+        assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+
+
+def test_a_mistaken_class_does_not_lose_what_was_seen(tmp_path: Path) -> None:
+    path = tmp_path / "once.parquet"
+    wrong = [Declaration("dependent", label="heep"), Declaration("sequential", pages=(1, 2))]
+    with pytest.raises(InputError) as refused:
+        recording.finish(seen(), wrong, 0.5, path, as_json=True, once=True)
+    assert refused.value.sentences == (
+        f"--class: there is no area 'heep'; areas are heap; {path} is kept without that",
+        f"--class: no page was seen in 0x1000-0x2000; {path} is kept without that",
+    )
+    assert "not declared" in opened(path)[1]
+    other = tmp_path / "again.parquet"
+    with pytest.raises(InputError, match="no page was seen in 0x1000-0x2000"):
+        recording.finish(seen(), wrong[1:], 0.5, other, as_json=True)
+    assert not other.exists(), "an import can be made again"
 
 
 def test_a_process_goes_on_and_an_interrupt_keeps_what_was_seen(tmp_path: Path) -> None:

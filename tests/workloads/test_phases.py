@@ -56,6 +56,17 @@ def test_several_trials_have_their_mean() -> None:
     assert figures(trials) == {"phase.read_s": 2.0, "phase.read_mops": 20 / 4e6}
 
 
+def test_metrics_of_a_kernel_are_of_all_trials() -> None:
+    def trials(first: dict[str, float], second: dict[str, float]) -> str:
+        told = [{"event": "trial", "metrics": one, "checks": []} for one in (first, second)]
+        return "".join(json.dumps(one) + "\n" for one in told) + END
+
+    found = metrics_of(TRIAL, PART, said(output=trials({"own": 1.0}, {"own": 4.0})), {})
+    assert found["own"] == 2.5
+    with pytest.raises(NoMetrics, match="wrong result: broken_rules"):
+        metrics_of(TRIAL, PART, said(output=trials({"broken_rules": 2}, {"broken_rules": 0})), {})
+
+
 def test_marks_of_other_programs_are_passed_over() -> None:
     strange = '{"event": "phase_end", "name": "x"}\n{"event": "phase_start", "at_s": "soon"}\n'
     assert phases_of(events_of(strange)) == []

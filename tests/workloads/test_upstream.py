@@ -103,6 +103,22 @@ def test_expressions_read_what_real_programs_print(
     assert math.isclose(found, expected)
 
 
+@pytest.mark.parametrize("printed", ["0,93", "1,5", "12,3456", "1,234,56", "nan", "inf", "-inf", "1_000"])
+def test_what_may_be_another_number_is_none(printed: str) -> None:
+    """Decimal commas of another locale, and rates over no time."""
+    reading = Reading(regex=r"^Totals\s+(\S+)$")
+    with pytest.raises(NoMetrics, match="is no number"):
+        number_in("it", reading, f"Totals {printed}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("printed", "number"), [("1,234", 1234.0), ("12,345,678.5", 12345678.5), ("-7e-3", -7e-3)]
+)
+def test_thousands_may_be_told_apart_by_commas(printed: str, number: float) -> None:
+    reading = Reading(regex=r"^Totals\s+(\S+)$")
+    assert number_in("it", reading, f"Totals {printed}\n", "") == number
+
+
 def test_a_wrong_result_is_no_measurement() -> None:
     workload = load_workload("npb-ft")
     assert workload.upstream is not None

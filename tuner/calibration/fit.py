@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 RESAMPLES = 200
 CONFIDENCE = 0.95
 LEAST_ROUNDS = 3
+IDLE, LOADED, ALONE = "idle latency", "loaded latency", "one thread's streaming"
+READS, WRITES = "reads alone", "reads and writes"
+"""Kinds of samples, of each of which some have to be undisturbed; the last two by all threads."""
 PREFETCHED = 63 / 64
 """Share of a stream's lines that the model has prefetched; the first line of each 4 KiB is waited for."""
 MOST_FILL_BUFFERS = 64.0
@@ -56,6 +59,8 @@ class TierFit:
     peaks: Peaks
     scaling: float
     """Bandwidth of all threads over that of one, as a share of their number: near 1, cores are the limit."""
+    loaded: bool
+    """Whether there was a thread that could load memory beside the one that reads."""
 
 
 def fit_node(samples: Sequence[Mapping[str, Any]], duplex: bool, seed: int = 1) -> TierFit:
@@ -66,9 +71,13 @@ def fit_node(samples: Sequence[Mapping[str, Any]], duplex: bool, seed: int = 1) 
     import numpy as np
 
     loaded, streams = of_kind(samples, "loaded"), of_kind(samples, "stream")
-    rounds = sorted({sample["round"] for sample in samples if sample["measure"] in ("loaded", "stream")})
-    _check(loaded, streams, len({sample["round"] for sample in loaded}))
-    whole = _once(loaded, streams, duplex)
+    # Of all samples: where those of all threads were disturbed, fewer threads are no peak.
+    most = max((sample["threads"] for sample in samples if sample["measure"] == "stream"), default=0)
+    loads = any(sample["measure"] == "loaded" and sample["threads"] for sample in samples)
+    held = _rounds_held(loaded, streams, most)
+    _check(held, loads)
+    rounds = sorted({sample["round"] for sample in (*loaded, *streams)})
+    whole = _once(loaded, streams, most, duplex)
     generator = np.random.default_rng(seed)
     by_round = {number: _of_round(loaded, number) for number in rounds}
     streams_by_round = {number: _of_round(streams, number) for number in rounds}
@@ -78,13 +87,20 @@ def fit_node(samples: Sequence[Mapping[str, Any]], duplex: bool, seed: int = 1) 
         again = [sample for number in picked for sample in by_round[int(number)]]
         streamed = [sample for number in picked for sample in streams_by_round[int(number)]]
         try:
-            drawn.append(_once(again, streamed, duplex))
+            drawn.append(_once(again, streamed, most, duplex))
         except ValueError:
             continue  # a draw without one of the kinds: possible where few slots were undisturbed
     units = {"latency_ns": "ns", "read_gbps": "GB/s", "write_gbps": "GB/s", "stream_gbps": "GB/s"}
     units["fill_buffers"] = "lines"
+    kinds = {"latency_ns": (IDLE,), "read_gbps": (READS, WRITES), "write_gbps": (READS, WRITES)}
+    kinds |= {"stream_gbps": (ALONE,), "fill_buffers": (IDLE, ALONE)}
     figures = {
-        name: _figure(whole.values[name], [one.values[name] for one in drawn], unit, len(rounds))
+        name: _figure(
+            whole.values[name],
+            [one.values[name] for one in drawn],
+            unit,
+            min(len(held[kind]) for kind in kinds[name]),
+        )
         for name, unit in units.items()
     }
     places = [place for place, _ in whole.curve.points]
@@ -97,6 +113,7 @@ def fit_node(samples: Sequence[Mapping[str, Any]], duplex: bool, seed: int = 1) 
         tuple(float(value) for value in np.percentile(multiples, 100 - tails, axis=0)),
         whole.peaks,
         whole.values["scaling"],
+        loads,
     )
 
 
@@ -144,11 +161,10 @@ class _Once:
     peaks: Peaks
 
 
-def _once(loaded: Sequence[Sample], streams: Sequence[Sample], duplex: bool) -> _Once:
-    """Every figure from one set of samples."""
+def _once(loaded: Sequence[Sample], streams: Sequence[Sample], most: int, duplex: bool) -> _Once:
+    """Every figure from one set of samples, `most` threads being all of them."""
     import numpy as np
 
-    most = max(sample["threads"] for sample in streams) if streams else 0
     full = [sample for sample in streams if sample["threads"] == most]
     alone = [
         sample["read_gbps"] for sample in streams if sample["threads"] == 1 and not sample["write_share"]
@@ -202,22 +218,29 @@ def _figure(value: float, drawn: Sequence[float], unit: str, rounds: int) -> Fig
     return Figure(value, float(min(low, value)), float(max(high, value)), unit, rounds)
 
 
-def _check(loaded: Sequence[Sample], streams: Sequence[Sample], rounds: int) -> None:
-    kinds: dict[str, Callable[[Sample], bool]] = {
-        "reads alone": lambda sample: not sample["write_share"],
-        "reads and writes": lambda sample: bool(sample["write_share"]),
+def _rounds_held(loaded: Sequence[Sample], streams: Sequence[Sample], most: int) -> dict[str, set[int]]:
+    """The rounds in which a sample of each kind was undisturbed."""
+    kinds: dict[str, tuple[Sequence[Sample], Callable[[Sample], bool]]] = {
+        IDLE: (loaded, lambda sample: not sample["threads"]),
+        LOADED: (loaded, lambda sample: bool(sample["threads"])),
+        ALONE: (streams, lambda sample: sample["threads"] == 1 and not sample["write_share"]),
+        READS: (streams, lambda sample: sample["threads"] == most and not sample["write_share"]),
+        WRITES: (streams, lambda sample: sample["threads"] == most and bool(sample["write_share"])),
     }
-    most = max((sample["threads"] for sample in streams), default=0)
+    return {
+        kind: {sample["round"] for sample in some if fits(sample)} for kind, (some, fits) in kinds.items()
+    }
+
+
+def _check(held: Mapping[str, set[int]], loads: bool) -> None:
     lacking = [
-        what
-        for what, fits in kinds.items()
-        if not any(sample["threads"] == most and fits(sample) for sample in streams)
+        kind for kind, found in held.items() if len(found) < LEAST_ROUNDS and (kind != LOADED or loads)
     ]
-    if rounds < LEAST_ROUNDS or lacking:
-        what = f"of {' and '.join(lacking)}" if lacking else "of loaded latency"
+    if lacking:
         raise HostUnfit(
-            f"too few undisturbed samples {what}: other programs keep the processors of this host busy;"
-            " measure when it is quieter, or without --short"
+            f"too few undisturbed samples of {' and of '.join(lacking)}, {LEAST_ROUNDS} rounds are needed:"
+            " other programs keep the processors of this host busy; measure when it is quieter, or without"
+            " --short"
         )
 
 

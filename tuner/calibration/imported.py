@@ -7,11 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from tiertune.document import Document
 from tiertune.files import InputError
 from tiertune.machines.definition import Tier
+from tiertune.mistakes import sentences_of
 from tiertune.tuner.calibration.bandwidth import Peaks
 from tiertune.tuner.calibration.curve import Curve, fit_curve
-from tiertune.tuner.calibration.published import Point, rising_part
+from tiertune.tuner.calibration.published import LEAST_POINTS, Point, rising_part
+
+FAR_FROM_IDLE = 0.25
+"""Where the lowest point has more than this of the peak's load, unloaded latency was not measured."""
 
 READS = 0.99
 """From this share of reads on, a point counts as reads alone."""
@@ -35,23 +42,35 @@ def imported_tier(base: Tier, path: Path, points: Sequence[Point]) -> Imported:
     import numpy as np
 
     kept = rising_part(list(points))
+    left_out = len(points) - len(kept)
+    if len(kept) < LEAST_POINTS:
+        raise InputError(
+            f"{path}: {left_out} of {len(points)} points have less bandwidth and more latency than the peak"
+            f" of their read_share, which is past saturation; a curve needs {LEAST_POINTS} before it"
+        )
     reads = [point for point in kept if point.read_share >= READS]
     if not reads:
         raise InputError(
             f"{path}: no point has a read_share of {READS:g} or more, so that the peak of"
             " reads cannot be told"
         )
+    if not any(point.bandwidth_gbps for point in reads):
+        raise InputError(f"{path}: no point of reads has a bandwidth_gbps above 0, so that there is no peak")
     peaks = _peaks(base, kept, max(point.bandwidth_gbps for point in reads))
     read = np.array([point.bandwidth_gbps * point.read_share for point in kept])
     write = np.array([point.bandwidth_gbps * (1.0 - point.read_share) for point in kept])
-    curve = fit_curve(peaks.utilisation(read, write), np.array([point.latency_ns for point in kept]))
+    used = peaks.utilisation(read, write)
+    curve = fit_curve(used, np.array([point.latency_ns for point in kept]))
     said = (
         f"fitted to {len(kept)} points of {path.name}: R2 {curve.r_squared:.3f}, residuals"
         f" {curve.typical_residual:.1%} typical and {curve.worst_residual:.1%} worst"
     )
-    left_out = len(points) - len(kept)
     if left_out:
         said += f"; {left_out} points past saturation left out"
+    if (lowest := float(used.min())) > FAR_FROM_IDLE:
+        said += (
+            f"; not measured below {lowest:.0%} of the peak, where latency is taken to be that of the lowest"
+        )
     document: dict[str, Any] = base.model_dump(mode="json", exclude_unset=True)
     document |= {
         "latency_ns": float(f"{curve.latency_ns:.4g}"),
@@ -70,7 +89,14 @@ def imported_tier(base: Tier, path: Path, points: Sequence[Point]) -> Imported:
         sources["write_gbps"] = (
             f"{path.name} has reads only: in proportion to reads as before; {sources['write_gbps']}"
         )
-    return Imported(Tier.model_validate(document | {"sources": sources}), curve, peaks, left_out)
+    try:
+        tier = Tier.model_validate(document | {"sources": sources})
+    except ValidationError as error:
+        wrong = sentences_of(error, Tier, str(path), Document(document, {}))
+        raise InputError(
+            *(text.replace(f"{path}:1: ", f"{path}: the fitted ", 1) for text in wrong)
+        ) from error
+    return Imported(tier, curve, peaks, left_out)
 
 
 def _peaks(base: Tier, points: Sequence[Point], read_gbps: float) -> Peaks:

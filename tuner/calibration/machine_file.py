@@ -58,7 +58,13 @@ def calibrated(
             "this host has one memory node and a machine needs two tiers: name the machine whose slow tier"
             " stands below it with --slow-from, such as --slow-from spr-cxl"
         )
+    if len(nodes) > 1 and slow_from is not None:
+        raise InputError(
+            f"--slow-from {slow_from.name}: the host has {len(nodes)} memory nodes, which are its tiers;"
+            " leave it out"
+        )
     cpu, near = measured["cpu"], nodes[0]
+    cores = near["processors"] or cpu["cores"]
     fits = {f"node{node['number']}": fit_node(node["samples"], not _local(node, near)) for node in nodes}
     ordered = sorted(fits, key=lambda key: fits[key].figures["latency_ns"].value)
     by_name = {f"node{node['number']}": node for node in nodes}
@@ -89,9 +95,9 @@ def calibrated(
     told = measured["environment"]["host"]
     document: dict[str, Any] = {
         "name": name,
-        "description": f"calibrated: {cpu['name']}, {cpu['cores']} processors, {len(nodes)} memory nodes",
+        "description": f"calibrated: {cpu['name']}, {cores} processors, {len(nodes)} memory nodes",
         "source": f"tiertune calibrate on a host with {told['system']}",
-        "cores": cpu["cores"],
+        "cores": cores,
         "clock_ghz": cpu["clock_ghz"],
         "llc_bytes": cpu["llc_bytes"],
         "llc_hit_ns": _rounded(hit.value),
@@ -103,7 +109,7 @@ def calibrated(
         },
         **({"migration_cost": _rounded(cost.value)} if cost else {}),
         "sources": {
-            "cores": "processors that the measuring process could use",
+            "cores": f"processors of node{near['number']} that the measuring process could use",
             "clock_ghz": "as the operating system tells it, the highest",
             "llc_bytes": "as the operating system tells it, of one socket",
             "llc_hit_ns": f"measured: dependent reads of what the last-level cache holds, {hit.said()}",
@@ -195,14 +201,25 @@ def _tier(key: str, node: Mapping[str, Any], fit: TierFit, tail_from: Machine) -
                 f" {figures['write_gbps'].said()}"
             ),
             "curve": (
-                f"measured: dependent reads beside streams of rising speed, {curve.count} samples, R2"
-                f" {curve.r_squared:.3f}, residuals {curve.typical_residual:.1%} typical and"
-                f" {curve.worst_residual:.1%} worst, measured up to {curve.measured_to:.0%} of peak"
-                f" bandwidth; past that the shape of machine {tail_from.name},"
+                f"{_curve_said(fit)}; past that the shape of machine {tail_from.name},"
                 f" tier {tail_from.tiers[0].name}, joined on"
             ),
         },
     }
+
+
+def _curve_said(fit: TierFit) -> str:
+    curve = fit.curve
+    if not fit.loaded:
+        return (
+            f"not measured but for idle latency, {curve.count} samples: with one processor nothing streams"
+            " beside the one that reads"
+        )
+    return (
+        f"measured: dependent reads beside streams of rising speed, {curve.count} samples, R2"
+        f" {curve.r_squared:.3f}, residuals {curve.typical_residual:.1%} typical and"
+        f" {curve.worst_residual:.1%} worst, measured up to {curve.measured_to:.0%} of peak bandwidth"
+    )
 
 
 def _overlap_note(figures: Mapping[str, Figure]) -> str:

@@ -180,11 +180,15 @@ def measure_host(host: HostToMeasure, effort: Effort, notify: Callable[[str], No
 def measurements(cpu: HostCpu, found: Sequence[Node], effort: Effort) -> list[Measurement]:
     """What is measured of these nodes, the one with the processors first."""
     near = next((node for node in found if node.processors), found[0])
+    # More threads than the node has processors would share them, and no slot be undisturbed.
+    cores = len(near.processors) or cpu.cores
     bound = len(found) > 1
     wanted = []
     for node in [near, *(node for node in found if node is not near)]:
         place = ["--node", str(node.number)] if bound else []
-        wanted += [(node, [*arguments, *place]) for arguments in _measurements(cpu, effort, near is node)]
+        wanted += [
+            (node, [*arguments, *place]) for arguments in _measurements(cpu, cores, effort, near is node)
+        ]
         many = ["--samples", str(effort.samples)]
         if bound and node is not near:
             wanted.append((node, ["moves", "--to", str(node.number), "--node", str(near.number), *many]))
@@ -232,14 +236,14 @@ def samples_in(output: str) -> list[Sample]:
     return [document for document in documents if document["event"] == "sample"]
 
 
-def _measurements(cpu: HostCpu, effort: Effort, near: bool) -> list[list[str]]:
+def _measurements(cpu: HostCpu, cores: int, effort: Effort, near: bool) -> list[list[str]]:
     buffer = str(max(effort.cache_multiple * cpu.llc_bytes, 64 << 20) // 4096 * 4096)
     common = ["--samples", str(effort.samples), "--window-s", str(effort.window_s)]
     large = ["--buffer-bytes", buffer, *common]
-    counts = sorted({1, cpu.cores})
+    counts = sorted({1, cores})
     levels = [*_listed("--write-shares", WRITE_SHARES), *_listed("--pauses", PAUSES)]
     wanted = [
-        ["loaded", "--threads", str(cpu.cores - 1), *levels, *large],
+        ["loaded", "--threads", str(cores - 1), *levels, *large],
         ["stream", *_listed("--threads", counts), *_listed("--write-shares", STREAM_WRITE_SHARES), *large],
         ["updates", "--threads", "1", *large],
     ]

@@ -14,7 +14,7 @@ REQUIRED = ("bandwidth_gbps", "latency_ns")
 COLUMNS = (*REQUIRED, "read_share")
 LEAST_POINTS = 4
 PAST_SATURATION = 0.98
-"""A point that moves less than this share of what points of lower latency move lies past saturation."""
+"""A point past the peak that moves less than this share of it lies past saturation."""
 
 
 @dataclass(frozen=True)
@@ -62,18 +62,23 @@ def read_points(path: Path) -> list[Point]:
 
 
 def rising_part(points: list[Point]) -> list[Point]:
-    """The points before saturation: where more latency goes with less bandwidth, it is past it.
+    """The points before saturation, by latency: past it are those of less bandwidth than the most that is
+    moved, and of more latency than there. What latencies before that scatter by is no saturation.
 
     Of each read share by itself, since what is moved at saturation depends on it.
     """
-    kept = []
-    most: dict[float, float] = {}
-    for point in sorted(points, key=lambda point: point.latency_ns):
-        best = most.get(point.read_share, 0.0)
-        if point.bandwidth_gbps >= PAST_SATURATION * best:
-            kept.append(point)
-        most[point.read_share] = max(best, point.bandwidth_gbps)
-    return kept
+    peaks: dict[float, Point] = {}
+    for point in points:
+        peak = peaks.setdefault(point.read_share, point)
+        if (point.bandwidth_gbps, -point.latency_ns) > (peak.bandwidth_gbps, -peak.latency_ns):
+            peaks[point.read_share] = point
+
+    def before(point: Point) -> bool:
+        peak = peaks[point.read_share]
+        enough = point.bandwidth_gbps >= PAST_SATURATION * peak.bandwidth_gbps
+        return enough or point.latency_ns <= peak.latency_ns
+
+    return sorted(filter(before, points), key=lambda point: point.latency_ns)
 
 
 def _check_header(path: Path, line: int, header: list[str]) -> None:

@@ -112,7 +112,7 @@ def record(
         check_folder("--results", folder)
     seen = _sample(what or [], pid, sampler, seconds, interval_ms / 1000, as_json)
     path = out or folder / f"{_plain(seen.program)}.parquet"
-    finish(seen, declared, stalled, path, as_json)
+    finish(seen, declared, stalled, path, as_json, once=True)
 
 
 def _given(context: typer.Context, name: str) -> bool:
@@ -202,6 +202,7 @@ def _spelled(program: str) -> str:
 def _sample_command(
     command: list[str], sampler: str, seconds: float | None, interval_s: float, quiet: bool
 ) -> Sightings:
+    import dataclasses
     import shlex
     import subprocess
     import sys
@@ -223,40 +224,78 @@ def _sample_command(
         raise InputError(f"{command[0]} ended before it could be watched") from None
     finally:
         ended = _ended(process)
-    if ended > 0:
-        say(f"warning: {command[0]} ended with exit code {ended}")
-    return seen
+    if ended == 0:
+        return seen
+    if ended is None:
+        note = "The command still ran when the recording ended; what it had yet to do is not in the profile"
+    else:
+        how = f"by {_signal_name(-ended)}" if ended < 0 else f"with exit code {ended}"
+        say(f"warning: {command[0]} ended {how}")
+        note = f"The command ended {how}; the profile may be of a part of its work"
+    return dataclasses.replace(seen, notes=(*seen.notes, note))
 
 
-def _ended(process: object) -> int:
-    """Ends what still runs, first with a request; its exit code."""
+def _signal_name(number: int) -> str:
+    import signal
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # of the real-time signals only the first and the last have names
+        return f"signal {number}"
+
+
+def _ended(process: object) -> int | None:
+    """Its exit code; None for one that still ran, which is ended with all that it started, first with a
+    request: how it ended says nothing about it."""
+    import contextlib
     import subprocess
+
+    import psutil
 
     assert isinstance(process, subprocess.Popen)
     try:
         return int(process.wait(timeout=0.2))
     except subprocess.TimeoutExpired:
-        process.terminate()
+        pass
+    family: list[psutil.Process] = []
+    with contextlib.suppress(psutil.Error):
+        family = psutil.Process(process.pid).children(recursive=True)
+    process.terminate()
+    for one in family:
+        with contextlib.suppress(psutil.Error):
+            one.terminate()
     try:
         process.wait(timeout=5)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    # It was ended by us, so how it ended says nothing about it.
-    return 0
+    for one in psutil.wait_procs(family, timeout=5)[1]:
+        with contextlib.suppress(psutil.Error):
+            one.kill()
+    return None
 
 
-def finish(seen: Sightings, declared: list[Declaration], stalled: float, path: Path, as_json: bool) -> None:
-    """Makes a profile of what was seen, keeps it at `path` and tells about it; raises `InputError`."""
+def finish(
+    seen: Sightings,
+    declared: list[Declaration],
+    stalled: float,
+    path: Path,
+    as_json: bool,
+    *,
+    once: bool = False,
+) -> None:
+    """Makes a profile of what was seen, keeps it at `path` and tells about it; raises `InputError`.
+
+    What was seen `once` is kept also where something was declared of memory that is not there.
+    """
     from tiertune.files import InputError
     from tiertune.workloads.measured import NothingSeen, profile_of
 
-    labels = sorted({area.label for area in seen.areas})
-    for entry in declared:
-        if entry.label is not None and entry.label not in labels:
-            raise InputError(f"--class: there is no area '{entry.label}'; areas are {', '.join(labels)}")
+    wrong = {entry: text for entry in declared if (text := _astray(seen, entry)) is not None}
+    if wrong and not once:
+        raise InputError(*wrong.values())
     try:
-        columns, metadata = profile_of(seen, declared, stalled)
+        columns, metadata = profile_of(seen, [entry for entry in declared if entry not in wrong], stalled)
     except NothingSeen as error:
         raise InputError(str(error)) from error
     write_measured(path, columns, metadata)
@@ -266,6 +305,23 @@ def finish(seen: Sightings, declared: list[Declaration], stalled: float, path: P
         print_json({"file": str(path), **describe(metadata)})
     else:
         print_measured(path, metadata)
+    if wrong:
+        raise InputError(*(f"{text}; {path} is kept without that" for text in wrong.values()))
+
+
+def _astray(seen: Sightings, entry: Declaration) -> str | None:
+    """What is wrong with a declaration that is of no memory that was seen."""
+    from tiertune.workloads.measured import PAGE_BYTES, PROCESS_SHIFT
+
+    labels = sorted({area.label for area in seen.areas})
+    if entry.label is not None and entry.label not in labels:
+        return f"--class: there is no area '{entry.label}'; areas are {', '.join(labels)}"
+    if entry.pages is not None:
+        pages = seen.resident & ((1 << PROCESS_SHIFT) - 1)
+        low, high = entry.pages
+        if not ((pages >= low) & (pages < high)).any():
+            return f"--class: no page was seen in {low * PAGE_BYTES:#x}-{high * PAGE_BYTES:#x}"
+    return None
 
 
 def write_measured(path: Path, columns: object, metadata: str) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TRACE = re.compile(
     r"\s(?P<time>\d{1,12}\.\d{1,9}):\s+(?:damon:)?damon_aggregated:\s+target_id=(?P<target>\d{1,20})"
-    r"\s+nr_regions=\d{1,10}\s+(?P<start>\d{1,20})-(?P<end>\d{1,20}):\s+(?P<hits>\d{1,10})(?:\s+\d{1,10})?\s*$"
+    r"\s+nr_regions=(?P<regions>\d{1,10})\s+(?P<start>\d{1,20})-(?P<end>\d{1,20}):\s+(?P<hits>\d{1,10})(?:\s+\d{1,10})?\s*$"
 )
 REGION = re.compile(
     r"^\s*(?P<start>[0-9a-f]{1,16})-(?P<end>[0-9a-f]{1,16})\s*\([^()]{1,32}\):\s*(?P<hits>\d{1,10})(?:[,\s]+\d{1,10})?\s*$"
@@ -49,6 +49,25 @@ class _Regions:
     end: list[int] = field(default_factory=list)
     hits: list[int] = field(default_factory=list)
     targets: dict[int, int] = field(default_factory=dict)
+    announced: int = 0
+    """Regions that a trace says there were (0: no trace), whether or not their lines came through."""
+    began: float = 0.0
+    left: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """In the aggregation that is being read, by target: where its last region begins, and how many follow."""
+
+    def traced(self, time: float, target: int, start: int, count: int) -> float:
+        """When the aggregation of a traced region began. The kernel traces one region after the other, each
+        at a time of its own, those of a target (`count`) by their addresses."""
+        last, left = self.left.get(target, (-1, count))
+        if start <= last or left == 0:
+            self.left = {}
+        if not self.left:
+            self.began = time
+        if target not in self.left:
+            self.announced += count
+            left = count
+        self.left[target] = start, max(left - 1, 0)
+        return self.began
 
     def add(self, number: int, time: float, target: int, bounds: tuple[int, int], hits: int) -> None:
         low, high = bounds
@@ -125,8 +144,32 @@ def read_damon(path: Path, samples: int = 20, threads: int = 1) -> Sightings:
             "aggregation_s": f"{each:.6f}",
             "samples_per_aggregation": str(samples),
         },
-        notes=("All pages of a region are taken as alike, as DAMON takes them",),
+        notes=(
+            "All pages of a region are taken as alike, as DAMON takes them",
+            *_lost(regions, moments, each),
+        ),
     )
+
+
+def _lost(regions: _Regions, moments: Any, each: float) -> list[str]:
+    """What the tool that recorded did not keep up with."""
+    import numpy as np
+
+    notes = []
+    missing = regions.announced - len(regions.time)
+    if missing > 0:
+        notes.append(
+            f"{missing} of {regions.announced} regions are missing: the trace lost their lines, and their"
+            " pages count as not accessed"
+        )
+    gaps = np.diff(moments) / each
+    left_out = int(np.sum(np.rint(gaps[gaps > 1.5]) - 1))
+    if left_out:
+        notes.append(
+            f"{left_out} of about {left_out + len(moments)} aggregations are missing; the others stand for"
+            " the time between them"
+        )
+    return notes
 
 
 def _read(path: Path, regions: _Regions) -> None:
@@ -140,8 +183,9 @@ def _read(path: Path, regions: _Regions) -> None:
             found = TRACE.search(line)
             if found is None:
                 raise BadLine(number, f"{quoted(line)} is no region of damon_aggregated")
-            bounds = int(found["start"]), int(found["end"])
-            regions.add(number, float(found["time"]), int(found["target"]), bounds, int(found["hits"]))
+            bounds, target = (int(found["start"]), int(found["end"])), int(found["target"])
+            time = regions.traced(float(found["time"]), target, bounds[0], int(found["regions"]))
+            regions.add(number, time, target, bounds, int(found["hits"]))
             continue
         if trace:
             raise BadLine(number, f"{quoted(line)} is no line of damon_aggregated")

@@ -22,6 +22,7 @@ SAMPLE = re.compile(
 )
 FRAME = re.compile(r"^\s+[0-9a-f]{1,16}\s+\S.*\(.*\)\s*$")
 LEVEL = re.compile(r"\|LVL ([^|]*)")
+OPERATION = re.compile(r"\|OP ([^|]*)")
 FORM = "[comm] pid[/tid] [cpu] time: [period] event: addr [data_src ...]"
 MOST_SAMPLES = 50_000_000
 MOST_PROCESSES = 1000
@@ -114,7 +115,7 @@ def _take(samples: _Samples, number: int, line: str, period: int | None) -> None
     if not PAGE_BYTES <= address < MOST_ADDRESS:
         samples.kernel += 1
         return
-    store = "store" in found["event"].lower()
+    store = _stores(found["event"], found["rest"] or "")
     level = LEVEL.search(found["rest"] or "")
     if level and not store and not _from_memory(level[1]):
         samples.cached += 1
@@ -128,6 +129,15 @@ def _take(samples: _Samples, number: int, line: str, period: int | None) -> None
     samples.key.append((process << PROCESS_SHIFT) | (address // PAGE_BYTES))
     samples.period.append(given)
     samples.store.append(store)
+
+
+def _stores(event: str, source: str) -> bool:
+    """Whether a sample is of a store: as its source says (IBS and SPE have one event for both), or else by
+    the name of its event."""
+    operation = OPERATION.search(source)
+    if operation and ("LOAD" in operation[1] or "STORE" in operation[1]):
+        return "LOAD" not in operation[1]
+    return "store" in event.lower()
 
 
 def _from_memory(level: str) -> bool:
