@@ -133,7 +133,8 @@ def _gather(
 
 def _print_plan(campaigns: Sequence[str], results: Path, as_json: bool) -> None:
     """`--dry-run`: what would be gathered, and which campaigns would run first."""
-    from tiertune.tuner.api.campaigns import campaign_to_build_on, is_complete
+    from tiertune.tuner.api.campaigns import campaign_to_build_on
+    from tiertune.tuner.cli.dry_run import state_of
     from tiertune.tuner.cli.output import console, print_json, print_table
     from tiertune.tuner.plan import plan_of
 
@@ -141,8 +142,7 @@ def _print_plan(campaigns: Sequence[str], results: Path, as_json: bool) -> None:
     for source in campaigns:
         plan = plan_of(campaign_to_build_on(source, results))
         contexts = sum(cell.search == 0 for cell in plan.cells)
-        state = "tuned" if is_complete(results / plan.name, plan.document) else "to be tuned"
-        states.append((plan.name, contexts, state))
+        states.append((plan.name, contexts, state_of(plan, results)))
     if as_json:
         print_json([dict(zip(("campaign", "entries", "state"), row, strict=True)) for row in states])
         return

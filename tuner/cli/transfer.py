@@ -116,13 +116,11 @@ def _measure(
 
 def _print_plan(contexts: Sequence[tuple[CampaignPlan, str]], results: Path, as_json: bool) -> None:
     """`--dry-run`: which contexts there are, and which campaigns would run first."""
-    from tiertune.tuner.api.campaigns import is_complete
+    from tiertune.tuner.cli.dry_run import state_of
     from tiertune.tuner.cli.output import console, print_json, print_table
 
-    states = {
-        plan.name: "tuned" if is_complete(results / plan.name, plan.document) else "to be tuned"
-        for plan in {plan.name: plan for plan, _ in contexts}.values()
-    }
+    plans = {plan.name: plan for plan, _ in contexts}
+    states = {name: state_of(plan, results) for name, plan in plans.items()}
     rows = [(number, key, plan.name, states[plan.name]) for number, (plan, key) in enumerate(contexts, 1)]
     if as_json:
         names = ("number", "context", "campaign", "state")
