@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiertune.tuner.api.limits import GRID, JOBS, KEEP_PCT, POINTS, SEEDS, SLICES
-from tiertune.tuner.cli.failures import guarded, was_interrupted
+from tiertune.tuner.cli.failures import guarded, stopped_measuring, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, PolicyFiles, Results
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def explain(
     except BaseException as error:
         if not was_interrupted(error):
             raise
-        raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
+        raise stopped_measuring(fresh) from None
     _conclude(document, results, write, figures, as_json, open_page)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiertune.tuner.api.limits import JOBS
-from tiertune.tuner.cli.failures import INCOMPLETE, guarded, say, was_interrupted
+from tiertune.tuner.cli.failures import INCOMPLETE, guarded, say, stopped_measuring, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, PolicyFiles, Results
 from tiertune.tuner.cli.renewal import renew_gallery
 
@@ -119,7 +119,7 @@ def _gather(
     except BaseException as error:
         if not was_interrupted(error):
             raise
-        raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
+        raise stopped_measuring() from None
     gathered = gather(names, results, words(policies))
     paths = write_galleries(folder or results / FOLDER, gathered)
     rows = listing(gathered, now())
