@@ -20,7 +20,14 @@ from typing import Any, Self
 
 from tiertune.tuner import journal_schema
 from tiertune.tuner.disk_trouble import disk_trouble, primary_code
-from tiertune.tuner.journal_claim import Claim, JournalError, refusal, settings_changed
+from tiertune.tuner.journal_claim import (
+    Change,
+    Claim,
+    EmptyJournal,
+    JournalError,
+    refusal,
+    settings_changed,
+)
 from tiertune.tuner.journal_lock import ProcessLock
 from tiertune.tuner.sqlite_file import opened
 from tiertune.tuner.trial import Measurement, Purpose, Scenario, Status, Trial, canonical, fingerprint
@@ -145,14 +152,25 @@ class Journal:
                 # Nothing was made from the settings before: whoever corrects a campaign that did not fit may.
                 self._db.execute("update campaign set name = ?, document = ?, lag = ?", (name, text, lag))
             elif row["document"] != text:
-                changes = settings_changed(json.loads(row["document"]), document)
-                if changes and not (extend and all(change.extends for change in changes)):
-                    raise JournalError(refusal(self.path, name, changes, extend))
-                grown = 1 if changes else 0
+                grown = 1 if self._changes(row, name, document, extend) else 0
                 self._db.execute(
                     "update campaign set document = ?, generation = generation + ?", (text, grown)
                 )
         return self.claimed()
+
+    def check(self, name: str, document: Mapping[str, Any], *, extend: bool = False) -> None:
+        """Raises JournalError where `claim` would refuse this campaign; stores nothing."""
+        row = self._one("select * from campaign")
+        if row is not None and self._one("select 1 from trial") is not None:
+            self._changes(row, name, document, extend)
+
+    def _changes(
+        self, row: sqlite3.Row, name: str, document: Mapping[str, Any], extend: bool
+    ) -> list[Change]:
+        changes = settings_changed(json.loads(row["document"]), document)
+        if changes and not (extend and all(change.extends for change in changes)):
+            raise JournalError(refusal(self.path, name, changes, extend))
+        return changes
 
     def claimed(self) -> Claim:
         """The campaign of this journal. Raises JournalError where none was claimed yet."""
@@ -354,7 +372,7 @@ class Journal:
     # --- inside
 
     def _empty(self) -> JournalError:
-        return JournalError(f"{self.path}: the journal is empty; `tiertune tune CAMPAIGN` fills it")
+        return EmptyJournal(f"{self.path}: the journal is empty; `tiertune tune CAMPAIGN` fills it")
 
     def _unlock(self) -> None:
         if self._lock is not None:

@@ -21,6 +21,10 @@ class JournalError(InputError):
     2)."""
 
 
+class EmptyJournal(JournalError):
+    """A journal that no campaign has begun in yet; the next one may."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """The campaign of a journal. `generation` counts budget extensions; judgement trials are numbered by

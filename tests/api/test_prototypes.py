@@ -245,7 +245,13 @@ def test_policies_of_a_file_are_found_and_a_bad_file_is_told(tmp_path: Path) -> 
     empty, broken = tmp_path / "empty.py", tmp_path / "broken.py"
     empty.write_text("x = 1\n")
     broken.write_text("import no_such_module\n")
-    for path, sentence in ((empty, "no class derived"), (broken, "cannot be imported: ModuleNotFoundError")):
+    ending = tmp_path / "ending.py"
+    ending.write_text("import sys\n\nsys.exit(3)\n")
+    for path, sentence in (
+        (empty, "no class derived"),
+        (broken, "cannot be imported: ModuleNotFoundError"),
+        (ending, "cannot be imported: SystemExit: 3"),
+    ):
         with pytest.raises(tiertune.InputError, match=sentence):
             policies_of(path)
 

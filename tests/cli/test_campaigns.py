@@ -147,6 +147,34 @@ def test_dry_run_estimates_from_what_ran_here(tuned: Path) -> None:
     assert f"in all {TRIALS} trials, {TRIALS} done before" in words.stdout
 
 
+@pytest.mark.parametrize("command", ["tune", "explain", "transfer", "gallery"])
+def test_dry_run_refuses_what_the_command_would_refuse(command: str, tuned: Path) -> None:
+    """The results are of another campaign of that name: its trials are not done for this one."""
+    other = tuned / "other.yaml"
+    other.write_text(CAMPAIGN.replace("seed: 3", "seed: 4"))
+    plan = tiertune(command, other, "--results", tuned / "results", "--dry-run")
+    assert plan.exit_code == 2, plan.stdout
+    assert "was started with other settings" in plan.stderr
+    assert "(campaign.seed: 3 -> 4)" in plan.stderr
+
+
+def test_dry_run_takes_a_larger_budget_with_extend_alone(tuned: Path) -> None:
+    more = tuned / "more.yaml"
+    more.write_text(CAMPAIGN.replace("trials: 8", "trials: 9"))
+    results = ("--results", tuned / "results", "--dry-run")
+    refused = tiertune("tune", more, *results)
+    assert refused.exit_code == 2
+    assert "add --extend" in refused.stderr
+    assert tiertune("tune", more, *results, "--extend").exit_code == 0
+
+
+def test_dry_run_of_a_journal_that_nothing_was_written_to_is_as_of_none(tmp_path: Path) -> None:
+    (tmp_path / "results/small").mkdir(parents=True)
+    (tmp_path / "results/small/journal.sqlite").touch()
+    plan = tiertune("tune", write_small(tmp_path), "--results", tmp_path / "results", "--dry-run")
+    assert plan.exit_code == 0, plan.stderr
+
+
 def test_reports_of_nothing_name_what_there_is(tuned: Path) -> None:
     missing = tiertune("report", "smal", "--results", tuned / "results")
     assert missing.exit_code == 2

@@ -82,3 +82,16 @@ def test_every_own_block_is_taken(system: str, tmp_path: Path) -> None:
     path = tmp_path / "block"
     path.write_text(adapter_for(system).native_block({}))
     assert set(read_config(adapter_for(system), path, [])) == {k.name for k in engine.system(system).knobs}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("read_hot_treshold: 2", "hemem has no knob 'read_hot_treshold'; did you mean 'read_hot_threshold'?"),
+        ("read_hot_threshold: 65", "hemem knob 'read_hot_threshold': 65 is not a whole number from 1 to 64"),
+    ],
+)
+def test_a_mistake_in_a_config_is_told_with_its_file_and_line(line: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"# mine\nsampling_period: 5000\n{line}\n")
+    assert refusal("hemem", path).startswith(f"tiertune: {path}:3: {said}")

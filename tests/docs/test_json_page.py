@@ -86,6 +86,7 @@ def commands(folder: Path) -> dict[str, tuple[str | Path, ...]]:
         "sensitivity --list": ("sensitivity", "--list"),
         "sensitivity": ("sensitivity", sweep, "--claim", "hemem/eager beats notier", *few),
         "reproduce": ("reproduce", "--claims", folder / "claims.yaml"),
+        "reproduce --perturb": ("reproduce", "--claims", folder / "claims.yaml", "--id", "A-1", "--perturb"),
         "nightly --dry-run": ("nightly", folder / "two/two.yaml", "--dry-run"),
         "nightly": ("nightly", folder / "two/two.yaml", "--date", "2026-11-01", "--any-time"),
         "nightly accept": ("nightly", "accept", folder / "two/two.yaml"),

@@ -242,6 +242,8 @@ def test_ctrl_c_ends_with_130_and_a_way_on(tmp_path: Path, monkeypatch: pytest.M
     said = tiertune("sweep", write_sweep(tmp_path), "--results", tmp_path)
     assert said.exit_code == 130
     assert "the same command goes on" in said.stderr
+    afresh = tiertune("sweep", write_sweep(tmp_path), "--results", tmp_path, "--fresh")
+    assert "the same command without --fresh goes on" in afresh.stderr
 
 
 class Panic(BaseException):

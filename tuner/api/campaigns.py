@@ -334,6 +334,21 @@ def is_complete(folder: Path, document: dict[str, Any]) -> bool:
         return False
 
 
+def check_own(plan: CampaignPlan, results: Path, *, extend: bool = False) -> None:
+    """Raises InputError where the results are of another campaign of this name, which is not gone on with."""
+    from tiertune.tuner.journal import Journal
+    from tiertune.tuner.journal_claim import EmptyJournal
+
+    path = results / plan.name / "journal.sqlite"
+    if not path.is_file():
+        return
+    try:
+        with Journal(path, writer=False) as journal:
+            journal.check(plan.name, plan.document, extend=extend)
+    except EmptyJournal:
+        return
+
+
 def mirror_of(
     campaign: Campaign, plan: CampaignPlan, results: Path, listener: Listener
 ) -> Callable[[Journal], AbstractContextManager[object]]:

@@ -297,7 +297,7 @@ def _tune(
     if dry_run:
         from tiertune.tuner.cli.dry_run import describe, print_plan
 
-        described = [describe(campaign, plan, results) for campaign, plan, _ in runs]
+        described = [describe(campaign, plan, results, extend) for campaign, plan, _ in runs]
         if as_json:
             _print_json(described)
             return

@@ -58,7 +58,7 @@ def compare(
     check_comparison(loaded, campaign)
     plan = plan_of(loaded, name)
     if dry_run:
-        _print_plan(loaded, plan, results, as_json)
+        _print_plan(loaded, plan, results, extend, as_json)
         return
     try:
         run_campaign(loaded, plan, results, extend, Places(scheduler))
@@ -73,14 +73,14 @@ def compare(
     _conclude(loaded, plan, results, figures, as_json, open_page)
 
 
-def _print_plan(campaign: Campaign, plan: CampaignPlan, results: Path, as_json: bool) -> None:
+def _print_plan(campaign: Campaign, plan: CampaignPlan, results: Path, extend: bool, as_json: bool) -> None:
     from tiertune.tuner.cli.dry_run import describe, print_plan
     from tiertune.tuner.cli.output import print_json
     from tiertune.tuner.comparison import DOCUMENT
     from tiertune.tuner.comparison.page import PAGE
     from tiertune.tuner.comparison.references import FILE
 
-    described = describe(campaign, plan, results)
+    described = describe(campaign, plan, results, extend)
     described["files"] = [
         file for file in described["files"] if not file.endswith(("report.html", "report.json"))
     ]

@@ -13,7 +13,7 @@ YAML_ENDINGS = (".yaml", ".yml", ".json")
 
 
 def read_config(adapter: Adapter, path: Path | None, settings: Iterable[str]) -> Config:
-    """The knobs given in `path` and then in `settings`, not yet checked against the system.
+    """The knobs given in `path` and then in `settings`; of these only what the file says is checked yet.
 
     A .yaml, .yml or .json file maps knobs to values; any other is read as a native block of the system.
     Raises `InputError` or `AdapterError`.
@@ -21,7 +21,7 @@ def read_config(adapter: Adapter, path: Path | None, settings: Iterable[str]) ->
     config: Config = {}
     if path is not None:
         text = _text(path)
-        config = _mapping(path, text) if path.suffix in YAML_ENDINGS else _block(adapter, path, text)
+        config = _mapping(adapter, path, text) if path.suffix in YAML_ENDINGS else _block(adapter, path, text)
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name.strip() or not value.strip():
@@ -61,8 +61,9 @@ def _system_of(text: str) -> str | None:
     return best if read.get(best) else None
 
 
-def _mapping(path: Path, text: str) -> Config:
+def _mapping(adapter: Adapter, path: Path, text: str) -> Config:
     from tiertune.document import SyntaxProblem, parse
+    from tiertune.engine import EngineError
 
     try:
         document = parse(text)
@@ -76,6 +77,12 @@ def _mapping(path: Path, text: str) -> Config:
             raise InputError(
                 f"{path}:{document.line((name,))}: {name} takes one value, not a list or mapping"
             )
+    try:
+        adapter.resolve(data)
+    except EngineError as error:
+        # The engine names the knob, and does not know where it stands.
+        line = next((document.line((name,)) for name in data if f"'{name}'" in str(error)), 1)
+        raise InputError(f"{path}:{line}: {error}") from None
     return data
 
 

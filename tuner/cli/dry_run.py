@@ -11,10 +11,23 @@ if TYPE_CHECKING:
     from tiertune.tuner.plan import CampaignPlan
 
 
-def describe(campaign: Campaign, plan: CampaignPlan, results: Path) -> dict[str, Any]:
-    """Cells, trials, seeds, files and the time it may take, as plain data."""
+def state_of(plan: CampaignPlan, results: Path) -> str:
+    """Whether a campaign to build on is there already; raises InputError where it would be refused."""
+    from tiertune.tuner.api.campaigns import check_own, is_complete
+
+    check_own(plan, results)
+    return "tuned" if is_complete(results / plan.name, plan.document) else "to be tuned"
+
+
+def describe(campaign: Campaign, plan: CampaignPlan, results: Path, extend: bool) -> dict[str, Any]:
+    """Cells, trials, seeds, files and the time it may take, as plain data.
+
+    Raises InputError where the results folder has another campaign of this name.
+    """
+    from tiertune.tuner.api.campaigns import check_own
     from tiertune.tuner.validation import SELECTION_SEEDS, judgement_trials
 
+    check_own(plan, results, extend=extend)
     two = plan.rules.objectives
     selection, validation = judgement_trials(plan.trials, plan.validation_seeds, two)
     each = plan.trials + selection + validation

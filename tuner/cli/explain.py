@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiertune.tuner.api.limits import GRID, JOBS, KEEP_PCT, POINTS, SEEDS, SLICES
-from tiertune.tuner.cli.failures import guarded, was_interrupted
+from tiertune.tuner.cli.failures import guarded, stopped_measuring, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, PolicyFiles, Results
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def explain(
     except BaseException as error:
         if not was_interrupted(error):
             raise
-        raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
+        raise stopped_measuring(fresh) from None
     _conclude(document, results, write, figures, as_json, open_page)
 
 
@@ -123,12 +123,13 @@ def _measure(
 
 def _print_plan(source: str, results: Path, as_json: bool) -> None:
     """`--dry-run`: the cells, and whether the campaign would run first."""
-    from tiertune.tuner.api.campaigns import campaign_to_build_on, is_complete
+    from tiertune.tuner.api.campaigns import campaign_to_build_on
+    from tiertune.tuner.cli.dry_run import state_of
     from tiertune.tuner.cli.output import print_json, print_table
     from tiertune.tuner.plan import plan_of
 
     plan = plan_of(campaign_to_build_on(source, results))
-    state = "tuned" if is_complete(results / plan.name, plan.document) else "to be tuned"
+    state = state_of(plan, results)
     cells = [cell for cell in plan.cells if cell.search == 0]
     names = ("number", "cell", "knobs", "state")
     rows = [(number, cell.key, len(cell.space.axes()), state) for number, cell in enumerate(cells, 1)]

@@ -99,6 +99,12 @@ def was_interrupted(error: BaseException) -> bool:
     return False
 
 
+def stopped_measuring(fresh: bool = False) -> KeyboardInterrupt:
+    """What to raise where Ctrl-C ended measurements: they are kept, and --fresh would make them again."""
+    again = " without --fresh" if fresh else ""
+    return KeyboardInterrupt(f"stopped; what is measured is kept, the same command{again} goes on")
+
+
 def exit_code(error: BaseException) -> int:
     """The exit code that an error that reached a command stands for."""
     from tiertune.adapters.base import AdapterError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiertune.tuner.api.limits import JOBS
-from tiertune.tuner.cli.failures import INCOMPLETE, guarded, say, was_interrupted
+from tiertune.tuner.cli.failures import INCOMPLETE, guarded, say, stopped_measuring, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Json, PolicyFiles, Results
 from tiertune.tuner.cli.renewal import renew_gallery
 
@@ -119,7 +119,7 @@ def _gather(
     except BaseException as error:
         if not was_interrupted(error):
             raise
-        raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
+        raise stopped_measuring() from None
     gathered = gather(names, results, words(policies))
     paths = write_galleries(folder or results / FOLDER, gathered)
     rows = listing(gathered, now())
@@ -133,7 +133,8 @@ def _gather(
 
 def _print_plan(campaigns: Sequence[str], results: Path, as_json: bool) -> None:
     """`--dry-run`: what would be gathered, and which campaigns would run first."""
-    from tiertune.tuner.api.campaigns import campaign_to_build_on, is_complete
+    from tiertune.tuner.api.campaigns import campaign_to_build_on
+    from tiertune.tuner.cli.dry_run import state_of
     from tiertune.tuner.cli.output import console, print_json, print_table
     from tiertune.tuner.plan import plan_of
 
@@ -141,8 +142,7 @@ def _print_plan(campaigns: Sequence[str], results: Path, as_json: bool) -> None:
     for source in campaigns:
         plan = plan_of(campaign_to_build_on(source, results))
         contexts = sum(cell.search == 0 for cell in plan.cells)
-        state = "tuned" if is_complete(results / plan.name, plan.document) else "to be tuned"
-        states.append((plan.name, contexts, state))
+        states.append((plan.name, contexts, state_of(plan, results)))
     if as_json:
         print_json([dict(zip(("campaign", "entries", "state"), row, strict=True)) for row in states])
         return

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiertune.tuner.cli.failures import guarded, was_interrupted
+from tiertune.tuner.cli.failures import guarded, stopped_measuring, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, Figures, Json, OpenPage, Results
 
 if TYPE_CHECKING:
     from tiertune.tuner.claims.definition import Claim
     from tiertune.tuner.claims.verdict import Judged
     from tiertune.tuner.sweep.definition import Sweep
-    from tiertune.tuner.sweep.row import PlannedRow
+    from tiertune.tuner.sweep.row import PlannedRow, Result
 
 # Papers and claims in the name of a file; it has all of them inside.
 MOST_NAMED = 8
@@ -69,12 +69,10 @@ def reproduce(
     from tiertune.tuner.claims.definition import load_claims
     from tiertune.tuner.claims.report import figures_of, render_html, render_markdown, score
     from tiertune.tuner.claims.verdict import Judged, Verdict, judge
-    from tiertune.tuner.cli.output import console, figure_files, print_json, show
+    from tiertune.tuner.cli.output import figure_files, print_json, show
     from tiertune.tuner.report.files import write_whole
     from tiertune.tuner.sweep.matrix import rows_of
     from tiertune.tuner.sweep.measured import groups_of, measured_rows
-    from tiertune.tuner.sweep.measurement import measure
-    from tiertune.tuner.sweep.progress import watching
 
     jobs = jobs or len(os.sched_getaffinity(0))
     loaded = load_claims(claims)
@@ -95,23 +93,9 @@ def reproduce(
         if paper in (None, claim.paper) and (not claim_ids or claim.id in claim_ids)
     ]
     sweeps = {claim.id: sweep for claim in chosen if (sweep := loaded.sweep_of(claim)) is not None}
-    untuned = _untuned(sweeps, results, campaigns)
+    untuned = _untuned(sweeps, results, campaigns, fresh)
     plans = {name: rows_of(sweep, results) for name, sweep in sweeps.items() if name not in untuned}
-    try:
-        with watching(console(stderr=True)) as (listener, notify):
-            found = measure(
-                [plan for rows in plans.values() for plan in rows],
-                results,
-                jobs=jobs,
-                fresh=fresh,
-                timelines=False,
-                notify=notify,
-                listener=listener,
-            )
-    except BaseException as error:
-        if not was_interrupted(error):
-            raise
-        raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
+    found = _measure([plan for rows in plans.values() for plan in rows], results, jobs, fresh)
     groups = {
         name: groups_of(measured_rows(rows, found, sweeps[name].relative_to)) for name, rows in plans.items()
     }
@@ -155,6 +139,22 @@ def reproduce(
         show(page)
 
 
+def _measure(plans: Sequence[PlannedRow], results: Path, jobs: int, fresh: bool) -> dict[str, Result]:
+    from tiertune.tuner.cli.output import console
+    from tiertune.tuner.sweep.measurement import measure
+    from tiertune.tuner.sweep.progress import watching
+
+    try:
+        with watching(console(stderr=True)) as (listener, notify):
+            return measure(
+                plans, results, jobs=jobs, fresh=fresh, timelines=False, notify=notify, listener=listener
+            )
+    except BaseException as error:
+        if not was_interrupted(error):
+            raise
+        raise stopped_measuring(fresh) from None
+
+
 def _stem(claims: str, asked: Sequence[str]) -> str:
     """Name of the files, short enough for a file system whatever was asked for."""
     parts = list(dict.fromkeys(part.lower() for part in asked))
@@ -174,7 +174,7 @@ def _commands(claims: str, asked: Sequence[tuple[str, str]]) -> list[str]:
     return [*checkout([environment_facts()["git"]]), shlex.join(command)]
 
 
-def _untuned(sweeps: Mapping[str, Sweep], results: Path, campaigns: bool) -> dict[str, str]:
+def _untuned(sweeps: Mapping[str, Sweep], results: Path, campaigns: bool, fresh: bool) -> dict[str, str]:
     """Runs the campaigns that the sweeps take winners from, or says by claim which one is missing."""
     from tiertune.tuner.claims.definition import campaigns_of
     from tiertune.tuner.cli.campaign import tuned_campaign
@@ -188,7 +188,7 @@ def _untuned(sweeps: Mapping[str, Sweep], results: Path, campaigns: bool) -> dic
         except BaseException as error:
             if not was_interrupted(error):
                 raise
-            raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
+            raise stopped_measuring(fresh) from None
         return {}
     missing = {name for name in names if not (results / name / "journal.sqlite").is_file()}
     lacking = {claim: sorted(missing & {*some}) for claim, some in needed.items()}
@@ -218,9 +218,6 @@ def _perturbed(
         planned,
         rejudged,
     )
-    from tiertune.tuner.cli.output import console
-    from tiertune.tuner.sweep.measurement import measure
-    from tiertune.tuner.sweep.progress import watching
 
     subjects = [entry for entry in judged if entry.verdict != "not-checkable"]
     changed: dict[tuple[str, str], Perturbable] = {}
@@ -232,16 +229,7 @@ def _perturbed(
                 changed[key] = planned(plans[entry.claim.id], one)
             except UnchangeableError as error:
                 ended[key] = Perturbed(one, None, str(error))
-    with watching(console(stderr=True)) as (listener, notify):
-        found = measure(
-            [row for one in changed.values() for row in one.plans],
-            results,
-            jobs=jobs,
-            fresh=fresh,
-            timelines=False,
-            notify=notify,
-            listener=listener,
-        )
+    found = _measure([row for one in changed.values() for row in one.plans], results, jobs, fresh)
     documents = []
     for entry in subjects:
         for one in PERTURBATIONS:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiertune.tuner.cli.failures import guarded, was_interrupted
+from tiertune.tuner.cli.failures import guarded, stopped_measuring, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, Figures, Json, OpenPage, Results
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def sensitivity(
     except BaseException as error:
         if not was_interrupted(error):
             raise
-        raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
+        raise stopped_measuring(fresh) from None
     given = (("--claim", claim), ("--parameters", only), ("--seeds", seeds), ("--together", together))
     told = (word for option, value in given if value is not None for word in (option, str(value)))
     again = reproduction(sweep, ["sensitivity", source, *told], results)

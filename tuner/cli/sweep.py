@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from tiertune.tuner.cli.failures import BUG, guarded, was_interrupted
+from tiertune.tuner.cli.failures import BUG, guarded, stopped_measuring, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, PolicyFiles, Results
 
 if TYPE_CHECKING:
@@ -137,10 +137,7 @@ def _measure(
     except BaseException as error:
         if not was_interrupted(error):
             raise
-        again = " without --fresh" if fresh else ""
-        raise KeyboardInterrupt(
-            f"stopped; what is measured is kept, the same command{again} goes on"
-        ) from None
+        raise stopped_measuring(fresh) from None
     page = paths[0]
     paths += figure_files(figures, lambda: figures_of(loaded, rows))
     if as_json:

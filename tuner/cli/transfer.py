@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiertune.tuner.api.limits import CANDIDATES, JOBS, LEAST_PCT, PORTFOLIO, SEEDS
-from tiertune.tuner.cli.failures import guarded, was_interrupted
+from tiertune.tuner.cli.failures import guarded, stopped_measuring, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, PolicyFiles, Results
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def transfer(
     except BaseException as error:
         if not was_interrupted(error):
             raise
-        raise KeyboardInterrupt("stopped; what is measured is kept, the same command goes on") from None
+        raise stopped_measuring(fresh) from None
     _conclude(document, names, results, figures, as_json, open_page)
 
 
@@ -116,13 +116,11 @@ def _measure(
 
 def _print_plan(contexts: Sequence[tuple[CampaignPlan, str]], results: Path, as_json: bool) -> None:
     """`--dry-run`: which contexts there are, and which campaigns would run first."""
-    from tiertune.tuner.api.campaigns import is_complete
+    from tiertune.tuner.cli.dry_run import state_of
     from tiertune.tuner.cli.output import console, print_json, print_table
 
-    states = {
-        plan.name: "tuned" if is_complete(results / plan.name, plan.document) else "to be tuned"
-        for plan in {plan.name: plan for plan, _ in contexts}.values()
-    }
+    plans = {plan.name: plan for plan, _ in contexts}
+    states = {name: state_of(plan, results) for name, plan in plans.items()}
     rows = [(number, key, plan.name, states[plan.name]) for number, (plan, key) in enumerate(contexts, 1)]
     if as_json:
         names = ("number", "context", "campaign", "state")

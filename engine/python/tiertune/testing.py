@@ -64,7 +64,7 @@ def policies_of(path: str | Path) -> list[type[Policy]]:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a file that calls exit() is not this command's end
         del sys.modules[name]
         raise InputError(f"{file}: it cannot be imported: {type(error).__name__}: {error}") from error
     found = [
