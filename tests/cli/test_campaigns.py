@@ -101,11 +101,12 @@ def test_equal_campaigns_make_equal_trials_in_another_folder(tuned: Path, tmp_pa
     assert rows(tmp_path) == rows(tuned)
 
 
-def test_changed_settings_are_refused_and_change_nothing(tuned: Path) -> None:
+@pytest.mark.parametrize("command", ["tune", "resume"])
+def test_changed_settings_are_refused_and_change_nothing(command: str, tuned: Path) -> None:
     changed = tuned / "changed.yaml"
     changed.write_text(CAMPAIGN.replace("seed: 3", "seed: 4"))
     before = (tuned / "results" / "small" / "campaign.yaml").read_text()
-    refused = tiertune("tune", changed, "--results", tuned / "results")
+    refused = tiertune(command, changed, "--results", tuned / "results")
     assert refused.exit_code == 2
     assert "seed: 3 -> 4" in refused.stderr
     assert "--name" in refused.stderr

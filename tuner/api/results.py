@@ -201,13 +201,18 @@ def load_results(campaign: str | Path, results: str | Path = "results") -> Resul
     return Results(folder, report)
 
 
+def names_file(campaign: str) -> bool:
+    """Whether a campaign is told by its file, and not by its name."""
+    return "/" in campaign or campaign.endswith((".yaml", ".yml"))
+
+
 def campaign_folder(campaign: str, results: Path) -> Path:
     """Where campaign `campaign` keeps its journal; raises `InputError` with the nearest that was run."""
     from tiertune.files import InputError
     from tiertune.nearest import nearest
 
     name = campaign
-    if "/" in campaign or campaign.endswith((".yaml", ".yml")):
+    if names_file(campaign):
         from tiertune.tuner.campaign import load_campaign
 
         name = load_campaign(campaign).name

@@ -191,7 +191,7 @@ def tune(
 
 @guarded
 def resume(
-    campaign: Annotated[str, typer.Argument(help="Name of a campaign that was started.")],
+    campaign: Annotated[str, typer.Argument(help="Name of a campaign that was started, or its file.")],
     results: Results = RESULTS,
     extend: Extend = False,
     scheduler: Scheduler = None,
@@ -211,7 +211,7 @@ def resume(
     Example:
       tiertune resume demo
     """
-    from tiertune.tuner.api.results import campaign_folder
+    from tiertune.tuner.api.results import campaign_folder, names_file
     from tiertune.tuner.cli.policies import check_policies_of, refuse_elsewhere, register_policies
 
     places_given = {"--scheduler": scheduler, "--hosts": hosts, "--here": here, "--container": container}
@@ -224,7 +224,8 @@ def resume(
         _check_known(campaign, stored, results)
     if extend:
         _check_file_given(campaign, folder.name, results)
-    source = str(stored) if stored.is_file() and not extend else campaign
+    # A file that is named may have been edited since: as with `tune`, that is refused and not passed over.
+    source = campaign if names_file(campaign) or extend or not stored.is_file() else str(stored)
     places = places_of(scheduler, hosts, mixed_hosts, here, by_kernel or [], container)
     _tune(
         source,

@@ -60,6 +60,8 @@ pub struct World {
     /// Frames that fit on the slow node.
     pub slow_frames: usize,
     pub migrate_calls: u64,
+    /// Pages that were asked to move and were not of the kind that never will.
+    pub asked_in_earnest: u64,
     pub most_batch: usize,
     next_frame: u64,
     next_pid: i32,
@@ -345,12 +347,15 @@ impl Kernel for Fake {
         let frames: Vec<Option<u64>> = pages.iter().map(|page| task.pages.get(page).copied()).collect();
         let mut slow = world.frames.values().filter(|frame| frame.node == NODES[1]).count();
         let room = world.slow_frames;
+        let mut in_earnest = 0;
         let mut status = Vec::new();
         for frame in frames {
             let Some(frame) = frame.and_then(|number| world.frames.get_mut(&number)) else {
+                in_earnest += 1;
                 status.push(ABSENT);
                 continue;
             };
+            in_earnest += u64::from(frame.node == node || frame.busy != u32::MAX);
             if frame.node != node && frame.busy > 0 {
                 if frame.busy != u32::MAX {
                     frame.busy -= 1;
@@ -364,6 +369,7 @@ impl Kernel for Fake {
                 status.push(node as i32);
             }
         }
+        world.asked_in_earnest += in_earnest;
         Ok(status)
     }
 

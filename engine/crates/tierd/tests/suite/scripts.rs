@@ -224,11 +224,12 @@ fn run(
     // Long enough for the kernel to be asked about everything, and for what it said to be acted upon.
     turns(500 * MS)?;
     // Pages that processes share are moved by one of them, and what the table says of the others is behind until then.
-    // So they are when the policy, which is told of what has changed, has them moved once more.
+    // So they are when the policy, which is told of what has changed, has them moved once more. Frames that stay busy
+    // for ever it may try to demote for ever, where they are above the cap.
     let at_rest = (0..50).any(|_| {
-        let before = fake.world().migrate_calls;
+        let before = fake.world().asked_in_earnest;
         driver.resync().expect("no source fails");
-        fake.world().migrate_calls == before
+        fake.world().asked_in_earnest == before && !driver.table().doubts()
     });
     prop_assert!(at_rest, "{name}: pages go to and fro");
     let world = fake.world();
