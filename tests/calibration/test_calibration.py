@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -365,6 +367,34 @@ def test_one_node_needs_a_slow_tier_and_files_stay(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("{}")
     other = ("calibrate", "one", "--measurements", tmp_path / "other.json", "--slow-from", "spr-cxl")
     assert "'schema' must be 1" in tiertune(*other, "--out", tmp_path / "new.yaml", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda read: read.pop("cpu"), "cpu is missing: the processor"),
+        (lambda read: read.update(nodes=[]), "nodes has 0 entries; it takes at least 1"),
+        (
+            lambda read: read["nodes"][0]["samples"][0].pop("latency_ns"),
+            "nodes[0].samples[0].latency_ns is missing, though the sample has undisturbed slots",
+        ),
+        (
+            lambda read: read["nodes"][0]["samples"][1].update(measure="lodaed"),
+            "'lodaed' is not one of loaded, moves, stream, updates; did you mean 'loaded'?",
+        ),
+    ],
+    ids=["cpu", "nodes", "latency", "measure"],
+)
+def test_damaged_measurements_are_a_mistake_in_the_file(
+    damage: Callable[[dict[str, Any]], object], said: str, tmp_path: Path
+) -> None:
+    read = json.loads(json.dumps(measurements(truth())))
+    damage(read)
+    stored = tmp_path / "measured.json"
+    stored.write_text(json.dumps(read))
+    refused = tiertune("calibrate", "one", "--measurements", stored, "--slow-from", "skx-cxl-emul", code=2)
+    assert f"{stored}:1: " in refused.stderr
+    assert said in refused.stderr
 
 
 def test_a_curve_is_imported_into_a_machine(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tiertune.tuner.backend import HostUnfit
 from tiertune.tuner.live import scope
 from tiertune.tuner.live.scope import run_in_scope
 
@@ -30,6 +31,12 @@ def test_output_and_exit_code_come_back(tmp_path: Path) -> None:
 
 def test_a_signal_is_a_negative_exit_code(tmp_path: Path) -> None:
     assert run_in_scope(python("import os; os.kill(os.getpid(), 9)"), tmp_path, 60).returncode == -9
+
+
+def test_a_host_without_setpriv_is_unfit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(HostUnfit, match=r"no program setpriv on PATH.* install util-linux"):
+        run_in_scope(python("print('ran')"), tmp_path, 60)
 
 
 LEAVES_CHILDREN = """

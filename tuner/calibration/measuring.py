@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tiertune.tuner.backend import HostUnfit
+from tiertune.tuner.calibration.kept import SCHEMA
 
 ENVIRONMENT = "TIERTUNE_TIERLOAD"
 NODES = Path("/sys/devices/system/node")
@@ -174,7 +175,7 @@ def measure_host(host: HostToMeasure, effort: Effort, notify: Callable[[str], No
         }
         for number, node in nodes.items()
     ]
-    return {"schema": 1, "cpu": host.cpu.__dict__, "nodes": runs, "environment": dict(host.environment)}
+    return {"schema": SCHEMA, "cpu": host.cpu.__dict__, "nodes": runs, "environment": dict(host.environment)}
 
 
 def measurements(cpu: HostCpu, found: Sequence[Node], effort: Effort) -> list[Measurement]:

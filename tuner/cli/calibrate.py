@@ -114,19 +114,13 @@ def _measured(
     """Measurements, read or made; made ones are kept, so that they can be fitted again."""
     import json
 
-    from tiertune.files import InputError
     from tiertune.tuner.backend import HostUnfit
     from tiertune.tuner.calibration import measuring
+    from tiertune.tuner.calibration.kept import read_measurements
     from tiertune.tuner.report.files import write_whole
 
     if earlier is not None:
-        try:
-            read = json.loads(earlier.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InputError(f"{earlier}: no measurements of tiertune calibrate ({error})") from error
-        if not isinstance(read, dict) or read.get("schema") != 1:
-            raise InputError(f"{earlier}: no measurements of tiertune calibrate: 'schema' must be 1")
-        return read, None
+        return read_measurements(earlier), None
     effort = measuring.SHORT if short else measuring.LONG
     if hosts is not None:
         from tiertune.tuner.fleet.calibration import remote

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tiertune.tuner.backend import HostUnfit
+
 GRACE_S = 10.0
 """From being asked to end until being killed: tierd puts the host back meanwhile."""
 
@@ -51,9 +53,14 @@ def run_in_scope(
     """Run `command`, its output in files of `folder`, and wait.
 
     It is asked to end when the thread that called this is gone, after `timeout_s`, and by `stop`. Raises
-    OSError where there is no such program, or no setpriv (of util-linux).
+    OSError where there is no such program, and HostUnfit where this host has no setpriv.
     """
     _check_program(command[0], folder)
+    if shutil.which(_ENDS_WITH_PARENT[0]) is None:
+        raise HostUnfit(
+            f"there is no program {_ENDS_WITH_PARENT[0]} on PATH, which has trials end with tiertune;"
+            " install util-linux"
+        )
     places = folder / "output.txt", folder / "errors.txt"
     mark = uuid.uuid4().hex
     began = time.perf_counter()
