@@ -89,17 +89,42 @@ def processor():
     return found.group(1) if found else ""
 
 
+def cache_bytes(index):
+    """Size of a cache that holds data; 0 for another or where it is not told."""
+    size = read(index + "/size")
+    if not size or read(index + "/type") == "Instruction":
+        return 0
+    return int(size.rstrip("KM")) * (1 << 20 if size.endswith("M") else 1 << 10)
+
+
+def of_socket(folder, level):
+    """Sizes of the caches of this level in the first socket, by the processors that share each."""
+    package = "/topology/physical_package_id"
+    found = {}
+    for processor in glob.glob(folder + "/cpu[0-9]*"):
+        if read(processor + package) != read(folder + "/cpu0" + package):
+            continue
+        for index in glob.glob(processor + "/cache/index*"):
+            if read(index + "/level") == level and cache_bytes(index):
+                found[read(index + "/shared_cpu_list") or processor] = cache_bytes(index)
+    return found
+
+
 def cpu():
-    """Processors in use, their clock, and the caches of the first by level; 0 and empty where not told."""
+    """Processors in use, their clock, and the caches of the first by level; 0 and empty where not told.
+
+    Of the last level those of the socket are counted together: processors made of parts have one in each.
+    """
     folder = SYS + "/system/cpu"
     clock = read(folder + "/cpu0/cpufreq/cpuinfo_max_freq")
     megahertz = re.search(r"^cpu MHz\s*: ([0-9.]+)$", read("/proc/cpuinfo"), re.MULTILINE)
     caches = {}
     for index in sorted(glob.glob(folder + "/cpu0/cache/index*")):
-        size = read(index + "/size")
-        if size and read(index + "/type") != "Instruction":
-            factor = 1 << 20 if size.endswith("M") else 1 << 10
-            caches[read(index + "/level")] = int(size.rstrip("KM")) * factor
+        if cache_bytes(index):
+            caches[read(index + "/level")] = cache_bytes(index)
+    if caches:
+        last = max(caches, key=int)
+        caches[last] = sum(of_socket(folder, last).values())
     ghz = int(clock) / 1e6 if clock else float(megahertz.group(1)) / 1e3 if megahertz else 0.0
     cores = len(numbers(read(folder + "/online")))
     return {"cores": cores, "clock_ghz": round(ghz, 2), "cache_bytes": caches}

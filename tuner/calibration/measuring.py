@@ -58,6 +58,7 @@ class HostCpu:
     cores: int
     clock_ghz: float
     llc_bytes: int
+    """The last level, of all parts of one socket together."""
     inner_cache_bytes: int
     """The cache before the last level, of one core."""
 
@@ -110,16 +111,15 @@ def host_cpu() -> HostCpu:
     first = min(os.sched_getaffinity(0))
     for folder in sorted((CPU / f"cpu{first}" / "cache").glob("index*")):
         if (folder / "type").read_text().strip() != "Instruction":
-            size = (folder / "size").read_text().strip()
-            caches[int((folder / "level").read_text())] = int(size.rstrip("KM")) * (
-                2**20 if size.endswith("M") else 2**10
-            )
+            caches[int((folder / "level").read_text())] = _cache_bytes(folder)
     if not caches:
         raise HostUnfit(f"{CPU}: does not tell the size of the caches; measurements need it to miss them")
     frequency = psutil.cpu_freq()
     if frequency is None:
         raise HostUnfit("the clock of the processors is not told by this host; it is part of a machine file")
     levels = sorted(caches)
+    # Processors made of parts have a last level in each.
+    caches[levels[-1]] = sum(_of_socket(first, levels[-1]).values())
     return HostCpu(
         environment_facts()["host"]["processor"],
         len(os.sched_getaffinity(0)),
@@ -127,6 +127,34 @@ def host_cpu() -> HostCpu:
         caches[levels[-1]],
         caches[levels[-2]] if len(levels) > 1 else 0,
     )
+
+
+def _of_socket(processor: int, level: int) -> dict[str, int]:
+    """Sizes of a level's caches in a processor's socket, by the processors that share each, in bytes."""
+    package = "topology/physical_package_id"
+    own = _told(CPU / f"cpu{processor}" / package)
+    found = {}
+    for folder in CPU.glob("cpu[0-9]*"):
+        # Another socket's is as large, and another program's.
+        if _told(folder / package) != own:
+            continue
+        for index in (folder / "cache").glob("index*"):
+            if _told(index / "level") == str(level) and _told(index / "type") != "Instruction":
+                found[_told(index / "shared_cpu_list") or folder.name] = _cache_bytes(index)
+    return found
+
+
+def _cache_bytes(index: Path) -> int:
+    size = _told(index / "size")
+    return int(size.rstrip("KM")) * (2**20 if size.endswith("M") else 2**10)
+
+
+def _told(path: Path) -> str:
+    """The text of a kernel file, empty where there is none, as of a processor that is switched off."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
 
 
 @dataclass(frozen=True)
