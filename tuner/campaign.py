@@ -342,9 +342,15 @@ class Campaign(Strict):
     _spaces: dict[str, Space] = PrivateAttr(default_factory=dict)
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
-        """Scenarios and systems are there once; what two objectives have no meaning for is off."""
+        """Scenarios and systems are there once, programs are found from anywhere, and what two objectives have
+        no meaning for is off."""
         if self.objectives:
             yield from self._objectives_mistakes()
+        if self.programs is not None and not self.programs.startswith("/"):
+            # Trials run in folders of their own, and on hosts: nothing is beside them.
+            yield ("programs",), f"'{self.programs}' is not a whole path; it begins with /"
+        elif self.programs is not None and "{" in self.programs:
+            yield ("programs",), f"'{self.programs}' has a brace, which placeholders begin with"
         for key, entries in (("scenarios", self.scenarios), ("systems", self.systems)):
             seen: list[BaseModel] = []
             for number, entry in enumerate(entries):
