@@ -342,8 +342,8 @@ class Campaign(Strict):
     _spaces: dict[str, Space] = PrivateAttr(default_factory=dict)
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
-        """Scenarios and systems are there once, programs are found from anywhere, and what two objectives have
-        no meaning for is off."""
+        """Scenarios and systems are there once; what two objectives have no meaning for is off; programs are
+        found from anywhere."""
         if self.objectives:
             yield from self._objectives_mistakes()
         if self.programs is not None and not self.programs.startswith("/"):

@@ -145,7 +145,7 @@ def test_reads_of_keys_that_are_not_there_are_no_measurement() -> None:
     """They are faster than those that find something."""
     redis = load_workload("redis-ycsb-c").upstream
     assert redis is not None
-    with pytest.raises(NoMetrics, match="misses is 9000.00, not 0.00"):
+    with pytest.raises(NoMetrics, match=r"misses is 9000\.00, not 0\.00"):
         redis.read(output("memtier").replace("0.00  ", "9000.00  ", 1))
 
 
