@@ -48,11 +48,8 @@ def _mistakes(axis: Axis, prior: Prior) -> Iterator[tuple[Place, str]]:
     elif axis.type not in WORDS and not axis.minimum <= float(prior.around) <= axis.maximum:
         # How likely a special value is, is the share of draws at it: it has no place in the range.
         near = min(max(float(prior.around), axis.minimum), axis.maximum)
-        yield (
-            ("around",),
-            f"{shown(prior.around)} is a special value, of which 'special' is the share of draws; the nearest"
-            f" valid value is {near:g}",
-        )
+        text = f"{shown(prior.around)} is a special value, of which 'special' is the share of draws"
+        yield ("around",), f"{text}; the nearest valid value is {near:g}"
     wanted, other = ("chance", "spread") if axis.type in WORDS else ("spread", "chance")
     if getattr(prior, other) is not None:
         what = "words and switches" if axis.type in WORDS else "numbers"
