@@ -363,7 +363,7 @@ class Workload(Strict):
         for key, part in (("host", self.host), ("upstream", self.upstream)):
             if part is None or part.metrics == "tierload":  # what tierload says depends on its kernel
                 continue
-            if self.metric.name not in {*part.metrics, *(part.readings or {})}:
+            if self.metric.name not in part.measures:
                 yield (key, "metrics"), f"lacks {self.metric.name}, which campaigns improve"
         if streams is not None and streams.threads != self.threads:
             yield (

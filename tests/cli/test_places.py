@@ -32,3 +32,20 @@ def test_a_place_that_is_not_there_now_may_be_named_for_later() -> None:
     shown = tiertune("nightly", "install", "panel-small", "--dry-run", "--cron", "--here", "0,7")
     assert shown.exit_code == 0, shown.stderr
     assert "--here 0,7" in shown.stdout
+
+
+@pytest.mark.parametrize(("metric", "exit_code"), [("migrated_bytes", 2), ("hint_faults", 0)])
+def test_a_constraint_that_no_live_run_measures_is_refused(
+    metric: str, exit_code: int, tmp_path: Path
+) -> None:
+    """Each configuration would break it, and only the default would be left after all runs."""
+    campaign = write_small(tmp_path)
+    rule = f"constraints: [{{metric: {metric}, at_most: 1.1, of_default: true}}]\n"
+    campaign.write_text(campaign.read_text().replace("./small-workload.yaml", "gups-host@ci") + rule)
+    planned = tiertune("tune", campaign, "--here", "0,1", "--dry-run", "--results", tmp_path / "results")
+    assert planned.exit_code == exit_code, planned.stderr
+    if exit_code:
+        assert planned.stderr == (
+            "tiertune: constraints[0].metric: migrated_bytes is not measured in live runs of gups-host@ci"
+            " under hemem; there are hint_faults, runtime_s, samples, throughput_mops\n"
+        )

@@ -129,6 +129,7 @@ def live_plan(campaign: Campaign, plan: CampaignPlan, places: Places) -> Campaig
     for cell in plan.cells:
         if cell.key in live:
             _runs_live(cell.system, places)
+            _constraints_measured(campaign, cell.system, cell.scenario.workload, places)
     decisive = {**plan.document["campaign"], "live": live}
     for cell in plan.cells:
         if cell.system in places.by_kernel and cell.key in live:
@@ -161,6 +162,26 @@ def _runs_live(system: str, places: Places) -> None:
             f"{places.live}: {system} cannot run live: {reason}; leave it out, or have it simulated without"
             f" {places.live}"
         )
+
+
+def _constraints_measured(campaign: Campaign, system: str, workload: str, places: Places) -> None:
+    """Raises InputError where no live run would say whether it keeps a constraint: all would break it."""
+    from tiertune.engine import metrics
+    from tiertune.files import InputError
+    from tiertune.tuner.live.report import COUNTED
+    from tiertune.tuner.trial import called
+
+    part = campaign.workload(workload).on_host
+    assert part is not None
+    by_daemon = system not in places.by_kernel and system not in campaign.upstreams()
+    measured = part.measures | set(COUNTED if by_daemon else ())
+    known = sorted(measured & {one.name for one in metrics()})  # constraints take no others
+    for number, rule in enumerate(campaign.constraints):
+        if rule.metric not in known:
+            raise InputError(
+                f"constraints[{number}].metric: {rule.metric} is not measured in live runs of"
+                f" {called(workload)} under {system}; there are {', '.join(known)}"
+            )
 
 
 def _programs_words(campaign: Campaign) -> str:
