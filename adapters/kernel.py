@@ -102,6 +102,9 @@ class KernelAdapter(Adapter):
     that are constants of the kernel's code become remarks, so that the block alone restores the config.
     """
 
+    mode_bits = 0
+    """What wrappers add to kernel.numa_balancing. Blocks of before it was added are read as well."""
+
     @property
     def kernel(self) -> Kernel:
         """The kernel of this system."""
@@ -124,6 +127,8 @@ class KernelAdapter(Adapter):
             if knob == PERIOD_RATIO:
                 value = _whole(knob, value) * _whole(PERIOD_MIN, resolved[PERIOD_MIN])
             native[setting.name] = setting.words.get(value, value) if setting.words else value
+        if MODE in native:
+            native[MODE] = _whole(MODE, native[MODE]) | self.mode_bits
         native.update({knob: value for knob, value in resolved.items() if knob not in self._places()})
         return native
 
@@ -139,6 +144,8 @@ class KernelAdapter(Adapter):
                 near = nearest(name, [*knob_of, *declared])
                 raise AdapterError(f"{self.system} has no setting '{name}'; did you mean '{near}'?")
             setting = places.get(knob)
+            if name == MODE and isinstance(value, int):
+                value &= ~self.mode_bits
             config[knob] = _value_of(setting, value) if setting and setting.words else value
         if PERIOD_RATIO in config:
             longest = _whole(PERIOD_MAX, config[PERIOD_RATIO])
@@ -151,7 +158,8 @@ class KernelAdapter(Adapter):
         native = self.to_native(config)
         lines = [f"# {self.kernel.title}: as root, with debugfs mounted."]
         names = [setting.name for setting in self.kernel.settings.values()]
-        commands = [*self.kernel.fixed.items(), *((name, native[name]) for name in names)]
+        fixed = [(n, v | self.mode_bits if n == MODE else v) for n, v in self.kernel.fixed.items()]
+        commands = [*fixed, *((name, native[name]) for name in names)]
         lines += [
             f"echo {value} > {name}" if name.startswith("/") else f"sysctl -w {name}={value}"
             for name, value in commands

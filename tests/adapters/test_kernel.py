@@ -130,3 +130,23 @@ def test_mistakes_are_refused_in_words() -> None:
         NBT.from_block("numactl --hardware\n")
     with pytest.raises(AdapterError, match=r"scan_period_max_ms takes a whole number, not 'long'"):
         NBT.from_block("echo long > /sys/kernel/debug/sched/numa_balancing/scan_period_max_ms\n")
+
+
+@pytest.mark.parametrize(
+    ("system", "mode"), [("colloid+nbt", 6), ("colloid+tpp", 7), ("alto+colloid+tpp", 7), ("alto+tpp", 3)]
+)
+def test_the_mode_switches_colloid_on(system: str, mode: int) -> None:
+    """Colloid's kernel does without it unless 4 is in kernel.numa_balancing."""
+    adapter = adapter_for(system)
+    block = adapter.native_block({})
+    assert f"\nsysctl -w kernel.numa_balancing={mode}\n" in block
+    assert adapter.resolve(adapter.from_block(block)) == adapter.resolve({})
+    native = adapter.to_native({})
+    assert native.get("kernel.numa_balancing", mode) == mode
+    assert adapter.resolve(adapter.from_native(native)) == adapter.resolve({})
+    before = block.replace(f"numa_balancing={mode}", f"numa_balancing={mode & 3}")
+    assert adapter.from_block(before) == adapter.from_block(block)
+    assert (
+        "numa_balancing_mode" not in adapter.resolve({})
+        or adapter.from_block(block)["numa_balancing_mode"] == 3
+    )
