@@ -242,7 +242,7 @@ class Tracking(Strict):
             yield ("uri",), f"is no address: {error}"
             return
         given = parse_qsl(parts.query, keep_blank_values=True)
-        secret = [name for name, _ in given if re.search(r"pass|pwd|secret|token", name, re.IGNORECASE)]
+        secret = [name for name, _ in given if re.search(r"passw|pwd|secret|token", name, re.IGNORECASE)]
         if parts.password is not None or secret:
             rest = urlencode([(name, value) for name, value in given if name not in secret])
             netloc = parts.netloc.replace(f":{parts.password}@", "@")
