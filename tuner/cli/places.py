@@ -198,6 +198,7 @@ def _loadable(campaign: Campaign, plan: CampaignPlan, places: Places, live: Sequ
     from tiertune.files import InputError
     from tiertune.tuner.live.fitness import HUGE_BYTES
     from tiertune.tuner.live.preloaded import constants_searched
+    from tiertune.tuner.trial import called
 
     upstreams = campaign.upstreams()
     for cell in plan.cells:
@@ -212,6 +213,15 @@ def _loadable(campaign: Campaign, plan: CampaignPlan, places: Places, live: Sequ
             raise InputError(
                 f"upstream of {cell.system} has pages of 2 MiB; write page_size: 2MiB for"
                 f" {cell.scenario.workload}"
+            )
+        workload = cell.scenario.workload
+        part = campaign.workload(workload).on_host
+        taken = upstreams[cell.system].sets & set((part.environment if part else None) or ())
+        if taken:
+            # The workload's own comes last, and nothing would be loaded, or something else worked on.
+            raise InputError(
+                f"upstream of {cell.system} sets {', '.join(sorted(taken))} itself, and so does the"
+                f" environment of {called(workload)}; leave it out there"
             )
         constants = constants_searched(cell.system, [axis.name for axis in cell.space.axes()])
         if constants:
