@@ -127,3 +127,8 @@ def test_what_is_wrong_in_a_block_is_told_with_its_file(
 def test_a_value_that_is_no_number_is_told_after_its_option() -> None:
     refused = tiertune("show", "hemem", "-k", "sampling_period=.inf")
     assert refused.stderr.startswith("tiertune: --knob sampling_period: .inf is not a usable number")
+
+
+def test_a_file_without_end_is_no_config() -> None:
+    said = "tiertune: /dev/zero: is larger than 4 MiB, which no config is"
+    assert refusal("hemem", Path("/dev/zero")) == said

@@ -10,6 +10,7 @@ from pathlib import Path
 from tiertune.adapters.base import Adapter, AdapterError, Config, Value
 from tiertune.files import InputError
 
+MOST_BYTES = 4 << 20
 YAML_ENDINGS = (".yaml", ".yml", ".json")
 
 
@@ -33,7 +34,11 @@ def read_config(adapter: Adapter, path: Path | None, settings: Iterable[str]) ->
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:  # a device has no end
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise InputError(f"{path}: is larger than {MOST_BYTES >> 20} MiB, which no config is")
+        return content.decode("utf-8").replace("\r\n", "\n")
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such config file") from None
     except UnicodeDecodeError as error:
