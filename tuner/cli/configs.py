@@ -8,9 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from tiertune.adapters.base import Adapter, AdapterError, Config, Value
-from tiertune.files import InputError
+from tiertune.files import MAX_FILE_BYTES, InputError
 
-MOST_BYTES = 4 << 20
 YAML_ENDINGS = (".yaml", ".yml", ".json")
 
 
@@ -35,9 +34,9 @@ def read_config(adapter: Adapter, path: Path | None, settings: Iterable[str]) ->
 def _text(path: Path) -> str:
     try:
         with path.open("rb") as file:  # a device has no end
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise InputError(f"{path}: is larger than {MOST_BYTES >> 20} MiB, which no config is")
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise InputError(f"{path}: is larger than {MAX_FILE_BYTES >> 20} MiB, which no config is")
         return content.decode("utf-8").replace("\r\n", "\n")
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such config file") from None
