@@ -49,3 +49,20 @@ def test_a_constraint_that_no_live_run_measures_is_refused(
             "tiertune: constraints[0].metric: migrated_bytes is not measured in live runs of gups-host@ci"
             " under hemem; there are hint_faults, runtime_s, samples, throughput_mops\n"
         )
+
+
+def test_short_runs_are_refused_where_programs_run_whole(tmp_path: Path) -> None:
+    campaign = write_small(tmp_path)
+    text = campaign.read_text().replace("./small-workload.yaml", "./four.yaml")
+    campaign.write_text(text.replace("random_share: 0.2", "random_share: 0.2, short_runs: 0.25"))
+    (tmp_path / "four.yaml").write_text(
+        "name: four\nversion: 1\ndescription: d\nsource: s\nmetric: {name: runtime_s, direction: minimize}\n"
+        "threads: 2\nsim:\n"
+        "  record: {kernel: gups, table_bytes: 16MiB, hot_bytes: 2MiB, updates: 500000, seed: 1}\n"
+        "  carry: {table_bytes: 512MiB, hot_bytes: 64MiB, runs: 4}\n"
+    )
+    simulated = tiertune("tune", campaign, "--dry-run", "--results", tmp_path / "results")
+    assert simulated.exit_code == 0, simulated.stderr
+    refused = tiertune("tune", campaign, "--here", "0,1", "--dry-run", "--results", tmp_path / "results")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("tiertune: budget.short_runs: programs run whole on hosts (--here)")

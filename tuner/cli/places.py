@@ -119,6 +119,12 @@ def live_plan(campaign: Campaign, plan: CampaignPlan, places: Places) -> Campaig
     from tiertune.tuner.campaign import refuse_objectives
 
     refuse_objectives(campaign, places.live or "live trials", "hosts are measured by")
+    if campaign.budget.short_runs is not None:
+        # Run whole and counted as short, they would be no measurements of anything.
+        raise InputError(
+            f"budget.short_runs: programs run whole on hosts ({places.live}); leave it out, or run the"
+            " campaign simulated first (--then-host)"
+        )
     live = [cell.key for cell in plan.cells if campaign.workload(cell.scenario.workload).on_host is not None]
     if not live:
         names = ", ".join(sorted({entry.workload for entry in campaign.scenarios}))
