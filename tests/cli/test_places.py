@@ -66,3 +66,15 @@ def test_short_runs_are_refused_where_programs_run_whole(tmp_path: Path) -> None
     refused = tiertune("tune", campaign, "--here", "0,1", "--dry-run", "--results", tmp_path / "results")
     assert refused.exit_code == 2
     assert refused.stderr.startswith("tiertune: budget.short_runs: programs run whole on hosts (--here)")
+
+
+def test_a_metric_that_only_the_model_has_is_refused_live(tmp_path: Path) -> None:
+    campaign = write_small(tmp_path)
+    kernel = "native: {kernel: gups, table_bytes: 16MiB, hot_bytes: 2MiB, updates: 500000}\n"
+    workload = tmp_path / "small-workload.yaml"
+    workload.write_text(workload.read_text().replace("name: runtime_s", "name: stall_s") + kernel)
+    refused = tiertune("tune", campaign, "--here", "0,1", "--dry-run", "--results", tmp_path / "results")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(
+        "tiertune: metric of the workload: stall_s is not measured in live runs of"
+    )

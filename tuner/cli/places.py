@@ -135,7 +135,7 @@ def live_plan(campaign: Campaign, plan: CampaignPlan, places: Places) -> Campaig
     for cell in plan.cells:
         if cell.key in live:
             _runs_live(cell.system, places)
-            _constraints_measured(campaign, cell.system, cell.scenario.workload, places)
+            _measured_live(campaign, cell.system, cell.scenario.workload, places)
     decisive = {**plan.document["campaign"], "live": live}
     for cell in plan.cells:
         if cell.system in places.by_kernel and cell.key in live:
@@ -170,8 +170,9 @@ def _runs_live(system: str, places: Places) -> None:
         )
 
 
-def _constraints_measured(campaign: Campaign, system: str, workload: str, places: Places) -> None:
-    """Raises InputError where no live run would say whether it keeps a constraint: all would break it."""
+def _measured_live(campaign: Campaign, system: str, workload: str, places: Places) -> None:
+    """Raises InputError where no live run would say what the workload is improved in, or whether it keeps a
+    constraint: none would be a measurement, or all would break it."""
     from tiertune.engine import metrics
     from tiertune.files import InputError
     from tiertune.tuner.live.report import COUNTED
@@ -181,11 +182,15 @@ def _constraints_measured(campaign: Campaign, system: str, workload: str, places
     assert part is not None
     by_daemon = system not in places.by_kernel and system not in campaign.upstreams()
     measured = part.measures | set(COUNTED if by_daemon else ())
-    known = sorted(measured & {one.name for one in metrics()})  # constraints take no others
-    for number, rule in enumerate(campaign.constraints):
-        if rule.metric not in known:
+    known = sorted(measured & {one.name for one in metrics()})  # campaigns take no others
+    wanted = {
+        f"constraints[{number}].metric": rule.metric for number, rule in enumerate(campaign.constraints)
+    }
+    wanted["metric of the workload"] = campaign.workload(workload).metric.name
+    for place, metric in wanted.items():
+        if metric not in known:
             raise InputError(
-                f"constraints[{number}].metric: {rule.metric} is not measured in live runs of"
+                f"{place}: {metric} is not measured in live runs of"
                 f" {called(workload)} under {system}; there are {', '.join(known)}"
             )
 
