@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tiertune.adapters.base import Adapter, AdapterError, Config, NativeKnob, Value, refuse_misspelt
+from tiertune.adapters.script import whole, written
 from tiertune.nearest import nearest
 
 BALANCING = "/sys/kernel/debug/sched/numa_balancing/"
@@ -17,8 +18,6 @@ LRU_GEN = "/sys/kernel/mm/lru_gen/enabled"
 MODE = "kernel.numa_balancing"
 PERIOD_MIN, PERIOD_RATIO, PERIOD_MAX = "scan_period_min_ms", "scan_period_ratio", "scan_period_max_ms"
 
-SYSCTL = re.compile(r"^sysctl -w ([\w.]+)=(\S+)$")
-ECHO = re.compile(r"^echo (\S+) > (\S+)$")
 DEFINE = re.compile(r"^#define (\w+) \(?(?:msecs_to_jiffies\()?(\d+)\)*$")
 REMARK = re.compile(r"^# tiertune: (\w+) = (.+)$")
 
@@ -103,6 +102,9 @@ class KernelAdapter(Adapter):
     that are constants of the kernel's code become remarks, so that the block alone restores the config.
     """
 
+    mode_bits = 0
+    """What wrappers add to kernel.numa_balancing. Blocks of before it was added are read as well."""
+
     @property
     def kernel(self) -> Kernel:
         """The kernel of this system."""
@@ -125,6 +127,8 @@ class KernelAdapter(Adapter):
             if knob == PERIOD_RATIO:
                 value = _whole(knob, value) * _whole(PERIOD_MIN, resolved[PERIOD_MIN])
             native[setting.name] = setting.words.get(value, value) if setting.words else value
+        if MODE in native:
+            native[MODE] = _whole(MODE, native[MODE]) | self.mode_bits
         native.update({knob: value for knob, value in resolved.items() if knob not in self._places()})
         return native
 
@@ -140,6 +144,8 @@ class KernelAdapter(Adapter):
                 near = nearest(name, [*knob_of, *declared])
                 raise AdapterError(f"{self.system} has no setting '{name}'; did you mean '{near}'?")
             setting = places.get(knob)
+            if name == MODE and isinstance(value, int):
+                value &= ~self.mode_bits
             config[knob] = _value_of(setting, value) if setting and setting.words else value
         if PERIOD_RATIO in config:
             longest = _whole(PERIOD_MAX, config[PERIOD_RATIO])
@@ -152,7 +158,8 @@ class KernelAdapter(Adapter):
         native = self.to_native(config)
         lines = [f"# {self.kernel.title}: as root, with debugfs mounted."]
         names = [setting.name for setting in self.kernel.settings.values()]
-        commands = [*self.kernel.fixed.items(), *((name, native[name]) for name in names)]
+        fixed = [(n, v | self.mode_bits if n == MODE else v) for n, v in self.kernel.fixed.items()]
+        commands = [*fixed, *((name, native[name]) for name in names)]
         lines += [
             f"echo {value} > {name}" if name.startswith("/") else f"sysctl -w {name}={value}"
             for name, value in commands
@@ -178,12 +185,10 @@ class KernelAdapter(Adapter):
         macros = {setting.name for setting in self.kernel.macros.values()}
         native: dict[str, Value] = {}
         for line in map(str.strip, text.splitlines()):
-            sysctl, echo, remark = SYSCTL.match(line), ECHO.match(line), REMARK.match(line)
+            place, remark = written(line), REMARK.match(line)
             define = DEFINE.match(line)
-            if sysctl and sysctl[1] in names:
-                native[sysctl[1]] = _read(sysctl[2])
-            elif echo and echo[2] in names:
-                native[echo[2]] = _read(echo[1])
+            if place and place[0] in names:
+                native[place[0]] = _read(place[1])
             elif define and define[1] in macros:
                 native[define[1]] = int(define[2])
             elif remark:
@@ -193,17 +198,25 @@ class KernelAdapter(Adapter):
                     raise AdapterError(f"'{remark[2]}' is no value for '{remark[1]}'") from error
             elif define:
                 refuse_misspelt(define[1], macros)
-            elif sysctl or echo:
-                _refuse_misspelt_place(sysctl[1] if sysctl else line.split()[-1], names)
+            elif place:
+                _refuse_misspelt_place(place[0], names)
             elif line and not line.startswith("#"):
                 raise AdapterError(f"'{line}' is neither `sysctl -w NAME=VALUE` nor `echo VALUE > FILE`")
         return self.from_native(native)
 
     def _ratio(self, longest: int, shortest: int) -> int:
-        """The whole ratio nearest to `longest` over `shortest` that the knob takes."""
+        """`longest` over `shortest`; raises `AdapterError` where that is none of the ratios that the knob
+        takes, as the nearest would be another setting than what is asked for."""
         declared = next(knob for knob in self.info.knobs if knob.name == PERIOD_RATIO)
         low, high = int(declared.min or 1), int(declared.max or 1)
-        return min(max(round(longest / max(shortest, 1)), low), high)
+        unit = max(shortest, 1)
+        ratio = min(max(round(longest / unit), low), high)
+        if ratio * unit != longest:
+            raise AdapterError(
+                f"{PERIOD_MAX} = {longest} is not {low} to {high} times {PERIOD_MIN} = {shortest}, a whole"
+                f" number of times; the nearest valid value is {ratio * unit}"
+            )
+        return ratio
 
 
 def _refuse_misspelt_place(place: str, known: Iterable[str]) -> None:
@@ -226,6 +239,9 @@ def _whole(name: str, value: Value) -> int:
 def _value_of(setting: Setting, word: Value) -> Value:
     if setting.name == LRU_GEN:
         word = _lru_gen(word)
+    if setting.words == SWITCH:
+        # Kernels show the words and take the numbers as well.
+        word = {"1": "true", "0": "false"}.get(str(word), word)
     for value, native in setting.words.items():
         if str(native) == str(word):
             return value
@@ -243,4 +259,5 @@ def _lru_gen(word: Value) -> Value:
 
 
 def _read(text: str) -> Value:
-    return int(text) if text.lstrip("-").isdigit() else text
+    number = whole(text)
+    return text if number is None else number

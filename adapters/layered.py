@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from tiertune.adapters.base import Adapter, AdapterError, Config, NativeKnob, Value
+from tiertune.adapters.kernel import KernelAdapter
 from tiertune.adapters.layers import Layer, layer_for
 from tiertune.nearest import nearest
 
@@ -26,6 +27,8 @@ class LayeredAdapter(Adapter):
         self.host = host
         *wrappers, base = self.system.split("+")
         self.layers: list[Layer] = [layer_for(wrapper, base) for wrapper in wrappers]
+        if isinstance(host, KernelAdapter):
+            host.mode_bits = sum(layer.mode_bits for layer in self.layers)
         self.known = {knob.name: knob for knob in self.info.knobs}
         idle = [knob.name for knob in host.info.knobs if knob.name not in self.known]
         self.idle = {native.name for native in map(host.native_knob, idle) if native} | set(idle)

@@ -27,6 +27,8 @@ class Layer:
     name: str
     place: str
     settings: Mapping[str, Setting] = field(default_factory=dict)
+    mode_bits: int = 0
+    """What the wrapper adds to the host's kernel.numa_balancing, which switches it on."""
 
     @property
     def prefix(self) -> str:
@@ -129,13 +131,14 @@ COLLOID_ON_MEMTIS = Layer(
 
 COLLOID_ON_HINT_FAULTS = Layer(
     "colloid",
-    "Colloid's Linux 6.3, numa_balancing=6 with module colloid-mon: constants, rebuild; whole numbers there",
+    "Colloid's Linux 6.3, 4 in numa_balancing, module colloid-mon: constants, rebuild; whole numbers there",
     {
         "colloid_ewma_alpha": Setting("EWMA_EXP", "powers of 1/2", *_exponent()),
         "colloid_latency_sample_interval_us": Setting(
             "SAMPLE_INTERVAL_MS", "ms; 0: define SPINPOLL instead", *_microseconds()
         ),
     },
+    mode_bits=4,
 )
 
 ALTO = Layer(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tiertune.adapters.base import Adapter, AdapterError, Config, NativeKnob, Value, refuse_misspelt
+from tiertune.adapters.script import whole, written
 from tiertune.nearest import nearest
 
 SYSFS = "/sys/kernel/mm/htmm"
@@ -70,7 +71,6 @@ RENAMED = {
 }
 KNOB_OF = {native: knob for knob, native in RENAMED.items()}
 
-ECHO = re.compile(r"^echo (\S+) > (\S+)/(\w+)\s*(?:#.*)?$")
 REMARK = re.compile(r"^# tiertune: (\w+) = (.+)$")
 SWITCH = "memory.htmm_enabled"
 """In a control group: whether Memtis looks after its memory; WORD has the values."""
@@ -154,14 +154,21 @@ class MemtisAdapter(Adapter):
         return "\n".join(lines) + "\n"
 
     def from_block(self, text: str) -> Config:
-        """Reads a block, or the lines of a run script that write these files; other lines are left alone."""
+        """Reads a block, or the lines of a run script that write these files; other lines are left alone.
+
+        Memtis' own script writes some files in both branches of a condition: which of the two it took is not
+        known here, so that two values of one file are refused.
+        """
         native: dict[str, Value] = {}
         for line in text.splitlines():
-            echo, remark = ECHO.match(line.strip()), REMARK.match(line.strip())
-            if echo and echo[3] in FILES and echo[2] == FILES[echo[3]].folder:
-                native[echo[3]] = _read(echo[3], echo[1])
-            elif echo:
-                refuse_misspelt(echo[3], [name for name, file in FILES.items() if file.folder == echo[2]])
+            place, remark = written(line), REMARK.match(line.strip())
+            folder, _, name = place[0].rpartition("/") if place else ("", "", "")
+            if place and name in FILES and folder == FILES[name].folder:
+                value = _read(name, place[1])
+                if native.setdefault(name, value) != value:
+                    raise AdapterError(f"{name} is written twice, with different values; keep one of the two")
+            elif place:
+                refuse_misspelt(name, [one for one, file in FILES.items() if file.folder == folder])
             elif remark:
                 try:
                     native[remark[1]] = json.loads(remark[2])
@@ -199,11 +206,11 @@ def _number(name: str, value: Value) -> int | float:
 
 
 def _read(name: str, text: str) -> Value:
-    switch = FILES[name].switch
-    if switch == FLAG and text.isdigit():
-        return text != "0"  # the run script writes 1 and 2 for "on"
+    switch, number = FILES[name].switch, whole(text)
+    if switch == FLAG and number is not None:
+        return number != 0  # the run script writes 1 and 2 for "on"
     if switch and text in switch:
         return text == switch[1]
-    if switch or not text.isdigit():
+    if switch or number is None:
         raise AdapterError(f"'{text}' is no value for {name}")
-    return int(text)
+    return number

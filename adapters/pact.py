@@ -123,7 +123,11 @@ class PactAdapter(Adapter):
 
 
 def _options(line: str) -> dict[str, Value]:
-    words = [word for part in shlex.split(line) for word in part.split("=", 1)]
+    try:
+        parts = shlex.split(line)
+    except ValueError:
+        raise AdapterError(f"'{line}' has a quote that does not end") from None
+    words = [word for part in parts for word in part.split("=", 1)]
     found: dict[str, Value] = {}
     for name, value in itertools.pairwise(words):
         if name in KNOB_OF:

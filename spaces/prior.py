@@ -10,6 +10,7 @@ from pydantic import Field
 from tiertune.document import Path as Place
 from tiertune.fields import Number
 from tiertune.files import Strict
+from tiertune.mistakes import shown
 from tiertune.spaces.value import Scalar
 
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ def _mistakes(axis: Axis, prior: Prior) -> Iterator[tuple[Place, str]]:
     text = axis.mistake(prior.around)
     if text is not None:
         yield ("around",), text
+    elif axis.type not in WORDS and not axis.minimum <= float(prior.around) <= axis.maximum:
+        # How likely a special value is, is the share of draws at it: it has no place in the range.
+        near = min(max(float(prior.around), axis.minimum), axis.maximum)
+        text = f"{shown(prior.around)} is a special value, of which 'special' is the share of draws"
+        yield ("around",), f"{text}; the nearest valid value is {near:g}"
     wanted, other = ("chance", "spread") if axis.type in WORDS else ("spread", "chance")
     if getattr(prior, other) is not None:
         what = "words and switches" if axis.type in WORDS else "numbers"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from pydantic import (
     BaseModel,
@@ -240,11 +241,15 @@ class Tracking(Strict):
         except ValueError as error:
             yield ("uri",), f"is no address: {error}"
             return
-        if parts.password is not None:
-            bare = parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", "@")).geturl()
+        given = parse_qsl(parts.query, keep_blank_values=True)
+        secret = [name for name, _ in given if re.search(r"passw|pwd|secret|token", name, re.IGNORECASE)]
+        if parts.password is not None or secret:
+            rest = urlencode([(name, value) for name, value in given if name not in secret])
+            netloc = parts.netloc.replace(f":{parts.password}@", "@")
+            bare = parts._replace(netloc=netloc, query=rest).geturl()
             where = "PGPASSWORD or ~/.pgpass"
             if parts.scheme in ("http", "https"):
-                bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+                bare = parts._replace(netloc=parts.netloc.rpartition("@")[2], query=rest).geturl()
                 where = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
             yield (
                 ("uri",),
@@ -342,9 +347,15 @@ class Campaign(Strict):
     _spaces: dict[str, Space] = PrivateAttr(default_factory=dict)
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
-        """Scenarios and systems are there once; what two objectives have no meaning for is off."""
+        """Scenarios and systems are there once; what two objectives have no meaning for is off; programs are
+        found from anywhere."""
         if self.objectives:
             yield from self._objectives_mistakes()
+        if self.programs is not None and not self.programs.startswith("/"):
+            # Trials run in folders of their own, and on hosts: nothing is beside them.
+            yield ("programs",), f"'{self.programs}' is not a whole path; it begins with /"
+        elif self.programs is not None and "{" in self.programs:
+            yield ("programs",), f"'{self.programs}' has a brace, which placeholders begin with"
         for key, entries in (("scenarios", self.scenarios), ("systems", self.systems)):
             seen: list[BaseModel] = []
             for number, entry in enumerate(entries):

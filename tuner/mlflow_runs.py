@@ -16,6 +16,7 @@ from typing import Any
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_lock import is_held
 from tiertune.tuner.plan import CampaignPlan
+from tiertune.tuner.search.constraint import counts
 from tiertune.tuner.trial import Status, called, canonical
 from tiertune.tuner.validation import outcome
 
@@ -169,10 +170,12 @@ class MlflowRuns:
             name = cell.objective.metric
             name = name if len(self._plan.cells) == 1 else f"{_name(cell.key)}/{name}"
             best, ended = math.inf, ""
-            for number, row in enumerate(self._journal.rows(cell.key, "search")):
+            rows, rules = self._journal.rows(cell.key, "search"), self._plan.rules.constraints
+            for number, row in enumerate(rows):
                 if row.trial.number != number or not row.status.finished:
                     break
-                if row.cost is not None and row.trial.fidelity == 1.0:
+                whole = row.cost is not None and row.trial.fidelity == 1.0
+                if row.cost is not None and whole and counts(rules, number, row.metrics, rows[0].metrics):
                     best = min(best, row.cost)
                 ended = max(ended, row.finished_at or "")
                 if number >= first and math.isfinite(best):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import RLock
@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.text import Text
 
 from tiertune.tuner.events import Doing, Event, Finished, Listener, Note, Phase, Plan
+from tiertune.tuner.search.constraint import Constraint, counts
 from tiertune.tuner.trial import Objective
 
 Clock = Callable[[], float]
@@ -58,17 +59,25 @@ class Pace:
 class Watcher(ABC):
     """Turns events into counts and the best value so far; what is shown is up to the subclass.
 
-    `objectives` has metric and direction by the cell's name; cells without one show no best value.
+    `objectives` has metric and direction by the cell's name; cells without one show no best value. What
+    breaks one of `constraints` is never the best.
     """
 
-    def __init__(self, objectives: Mapping[str, Objective], clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self,
+        objectives: Mapping[str, Objective],
+        clock: Clock = time.monotonic,
+        constraints: Sequence[Constraint] = (),
+    ) -> None:
         self.objectives = objectives
+        self.constraints = constraints
         self.pace = Pace(clock)
         self.phase = ""
         self._lock = RLock()
         self._cell = ""
         self._best: dict[str, float] = {}
         self._default: dict[str, float] = {}
+        self._first: dict[str, Mapping[str, float]] = {}
 
     def __call__(self, event: Event) -> None:
         """The listener."""
@@ -104,8 +113,10 @@ class Watcher(ABC):
             return
         if event.trial.origin == "default":
             self._default.setdefault(cell, event.value)
-        objective = self.objectives.get(cell)
-        if objective is not None:
+        objective, number, metrics = self.objectives.get(cell), event.trial.number, event.measurement.metrics
+        if number == 0:
+            self._first[cell] = metrics
+        if objective is not None and counts(self.constraints, number, metrics, self._first.get(cell)):
             pick = min if objective.direction == "minimize" else max
             self._best[cell] = pick(self._best.get(cell, event.value), event.value)
 
@@ -134,9 +145,13 @@ class LineWatcher(Watcher):
     """One line every few seconds, for logs and pipes."""
 
     def __init__(
-        self, console: Console, objectives: Mapping[str, Objective], clock: Clock = time.monotonic
+        self,
+        console: Console,
+        objectives: Mapping[str, Objective],
+        clock: Clock = time.monotonic,
+        constraints: Sequence[Constraint] = (),
     ) -> None:
-        super().__init__(objectives, clock)
+        super().__init__(objectives, clock, constraints)
         self.console = console
         self._last_line = float("-inf")
 
@@ -183,9 +198,13 @@ class BarWatcher(Watcher):
     """A live bar with time left and the best value so far."""
 
     def __init__(
-        self, progress: Progress, objectives: Mapping[str, Objective], clock: Clock = time.monotonic
+        self,
+        progress: Progress,
+        objectives: Mapping[str, Objective],
+        clock: Clock = time.monotonic,
+        constraints: Sequence[Constraint] = (),
     ) -> None:
-        super().__init__(objectives, clock)
+        super().__init__(objectives, clock, constraints)
         self.progress = progress
         self._task = progress.add_task("starting", total=None, left="", best="")
 
@@ -217,10 +236,12 @@ class BarWatcher(Watcher):
 
 
 @contextmanager
-def watching(console: Console, objectives: Mapping[str, Objective]) -> Iterator[Listener]:
+def watching(
+    console: Console, objectives: Mapping[str, Objective], constraints: Sequence[Constraint] = ()
+) -> Iterator[Listener]:
     """A listener that shows a campaign on `console`: a bar where it is a terminal, lines elsewhere."""
     if not console.is_terminal:
-        yield LineWatcher(console, objectives)
+        yield LineWatcher(console, objectives, constraints=constraints)
         return
     columns = (
         SpinnerColumn(),
@@ -236,7 +257,7 @@ def watching(console: Console, objectives: Mapping[str, Objective]) -> Iterator[
         best = TextColumn("{task.fields[best]}", markup=False)
         shown = Progress(*columns, best, console=console, transient=True, expand=True)
     with shown as progress:
-        yield BarWatcher(progress, objectives)
+        yield BarWatcher(progress, objectives, constraints=constraints)
 
 
 class _BestBelow(Progress):

@@ -56,6 +56,11 @@ class Upstream(Strict):
                 yield ("environment", name), "is the library; leave it out"
             yield from _placeholders(("environment", name), value, SIZES)
 
+    @property
+    def sets(self) -> frozenset[str]:
+        """Variables that the workload is given."""
+        return frozenset(self.variables("", dict.fromkeys(SIZES, 0)))
+
     def words(self, header: str, sizes: Mapping[str, int]) -> list[str]:
         """The command that builds a library."""
         return [_filled(word, {HEADER: header, **_texts(sizes)}) for word in self.build]

@@ -360,10 +360,11 @@ class Workload(Strict):
             yield ("native",), f"{text}; leave it out"
         if self.native is not None and self.host is not None:
             yield ("native",), "cannot stand beside 'host', which says what is run; keep one of the two"
-        if self.upstream is not None:
-            told = {*self.upstream.metrics, *(self.upstream.readings or {})}
-            if self.metric.name not in told:
-                yield ("upstream", "metrics"), f"lacks {self.metric.name}, which campaigns improve"
+        for key, part in (("host", self.host), ("upstream", self.upstream)):
+            if part is None or part.metrics == "tierload":  # what tierload says depends on its kernel
+                continue
+            if self.metric.name not in part.measures:
+                yield (key, "metrics"), f"lacks {self.metric.name}, which campaigns improve"
         if streams is not None and streams.threads != self.threads:
             yield (
                 ("threads",),

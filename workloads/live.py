@@ -28,6 +28,9 @@ HEADROOM_BYTES = 256 << 20
 """What a container may have over the footprint and a twentieth of it: the daemon, the program itself."""
 
 
+OF_TIERLOAD = ("runtime_s", "throughput_mops")
+"""What `tierload` says of every kernel."""
+
 WALL = "wall"
 """In place of an expression: the time from the start of the program to its end."""
 
@@ -144,6 +147,12 @@ class HostPart(Strict):
             if regex != WALL:
                 for _, sentence in Reading.model_construct(regex=regex).mistakes():
                     yield ("metrics", name), sentence
+
+    @property
+    def measures(self) -> frozenset[str]:
+        """What every run is measured by, beside what a kernel of ours says itself."""
+        own = OF_TIERLOAD if self.metrics == "tierload" else self.metrics
+        return frozenset((*own, *(self.readings or {})))
 
     @property
     def ends_well(self) -> frozenset[int]:

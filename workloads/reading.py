@@ -97,6 +97,8 @@ def number_in(name: str, reading: Reading, output: str, errors: str) -> float:
             values.append(_number(hit))
         except ValueError as error:
             raise NoMetrics(f"'{hit}', which '{reading.regex}' finds for {name}, is no number") from error
+    if reading.aggregate == "harmonic" and min(values) < 0.0:
+        raise NoMetrics(f"{name} is a harmonic mean, and {min(values):g} is among its numbers")
     return AGGREGATES[reading.aggregate](values) * reading.scale
 
 

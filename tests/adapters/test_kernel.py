@@ -93,6 +93,36 @@ def test_the_variant_is_the_mode(variant: str, mode: int) -> None:
     assert AUTONUMA.from_native({"kernel.numa_balancing": mode}) == {"variant": variant}
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sysctl -w kernel.numa_balancing=2",
+        "sudo sysctl kernel.numa_balancing=2  # tiering",
+        "echo 2 > /proc/sys/kernel/numa_balancing",
+        "echo '2' | sudo tee /proc/sys/kernel/numa_balancing > /dev/null",
+    ],
+)
+def test_a_sysctl_is_read_however_a_script_writes_it(line: str) -> None:
+    """Left alone, the default would run in its place."""
+    assert TPP.from_block(line) == {"numa_balancing_mode": 2}
+
+
+@pytest.mark.parametrize(("said", "on"), [("1", True), ("0", False), ("true", True), ("false", False)])
+def test_demotion_is_switched_by_words_and_numbers(said: str, on: bool) -> None:
+    assert TPP.from_block(f"echo {said} > /sys/kernel/mm/numa/demotion_enabled") == {"demotion_enabled": on}
+
+
+@pytest.mark.parametrize(
+    ("longest", "near"),
+    [(2500, 2000), (900, 1000), (2_000_000, 1_000_000)],
+    ids=["between", "below", "above"],
+)
+def test_a_longest_period_that_is_no_ratio_is_refused(longest: int, near: int) -> None:
+    """Rounded, it would be another setting than the one in the file."""
+    with pytest.raises(AdapterError, match=rf"scan_period_max_ms = {longest} .* valid value is {near}$"):
+        NBT.from_block(f"echo {longest} > /sys/kernel/debug/sched/numa_balancing/scan_period_max_ms")
+
+
 def test_mistakes_are_refused_in_words() -> None:
     with pytest.raises(AdapterError, match="one of 1, 2, not 7"):
         AUTONUMA.from_native({"kernel.numa_balancing": 7})
@@ -100,3 +130,23 @@ def test_mistakes_are_refused_in_words() -> None:
         NBT.from_block("numactl --hardware\n")
     with pytest.raises(AdapterError, match=r"scan_period_max_ms takes a whole number, not 'long'"):
         NBT.from_block("echo long > /sys/kernel/debug/sched/numa_balancing/scan_period_max_ms\n")
+
+
+@pytest.mark.parametrize(
+    ("system", "mode"), [("colloid+nbt", 6), ("colloid+tpp", 7), ("alto+colloid+tpp", 7), ("alto+tpp", 3)]
+)
+def test_the_mode_switches_colloid_on(system: str, mode: int) -> None:
+    """Colloid's kernel does without it unless 4 is in kernel.numa_balancing."""
+    adapter = adapter_for(system)
+    block = adapter.native_block({})
+    assert f"\nsysctl -w kernel.numa_balancing={mode}\n" in block
+    assert adapter.resolve(adapter.from_block(block)) == adapter.resolve({})
+    native = adapter.to_native({})
+    assert native.get("kernel.numa_balancing", mode) == mode
+    assert adapter.resolve(adapter.from_native(native)) == adapter.resolve({})
+    before = block.replace(f"numa_balancing={mode}", f"numa_balancing={mode & 3}")
+    assert adapter.from_block(before) == adapter.from_block(block)
+    assert (
+        "numa_balancing_mode" not in adapter.resolve({})
+        or adapter.from_block(block)["numa_balancing_mode"] == 3
+    )

@@ -52,6 +52,21 @@ def test_lines_of_a_run_script_are_read_and_others_left_alone() -> None:
     }
 
 
+def test_its_own_script_writes_files_through_tee() -> None:
+    text = f"""
+    echo 199 | tee {SYSFS}/htmm_sample_period
+    echo 7 | sudo tee {SYSFS}/htmm_gamma > /dev/null
+\techo "enabled" | tee {SYSFS}/htmm_cxl_mode
+    """
+    assert MEMTIS.from_block(text) == {"htmm_sample_period": 199, "htmm_gamma": 7, "htmm_cxl_mode": True}
+
+
+def test_of_two_branches_of_a_script_nobody_knows_which_ran() -> None:
+    text = f"echo 1 | tee {SYSFS}/htmm_nowarm\nelse\necho 0 | tee {SYSFS}/htmm_nowarm\n"
+    with pytest.raises(AdapterError, match="htmm_nowarm is written twice, with different values"):
+        MEMTIS.from_block(text)
+
+
 def test_a_value_that_the_file_does_not_take_is_named() -> None:
     with pytest.raises(AdapterError, match="'maybe' is no value for htmm_skip_cooling"):
         MEMTIS.from_block(f"echo maybe > {SYSFS}/htmm_skip_cooling")

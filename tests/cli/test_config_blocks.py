@@ -95,3 +95,40 @@ def test_a_mistake_in_a_config_is_told_with_its_file_and_line(line: str, said: s
     path = tmp_path / "mine.yaml"
     path.write_text(f"# mine\nsampling_period: 5000\n{line}\n")
     assert refusal("hemem", path).startswith(f"tiertune: {path}:3: {said}")
+
+
+@pytest.mark.parametrize(
+    ("system", "text", "said"),
+    [
+        ("pact", "pact --pebs-period '400", "'pact --pebs-period '400' has a quote that does not end"),
+        ("pact", "# tiertune: pebs_period = [1, 2]", "pebs_period takes one value, not a list"),
+        ("hemem", "// tiertune: rate_mode = null", "rate_mode takes one value, not a list"),
+        ("hemem", f"#define PEBS_KSWAPD_INTERVAL ({'9' * 400})", "holds a number with more digits than any"),
+        ("hemem", f"#define SAMPLE_PERIOD ({'9' * 5000})", "holds a number with more digits than any"),
+        (
+            "memtis",
+            "echo \u00b2 > /sys/kernel/mm/htmm/htmm_thres_hot",
+            "'\u00b2' is no value for htmm_thres_hot",
+        ),
+        ("tpp", "sysctl -w kernel.numa_balancing=--2", "tpp knob 'numa_balancing_mode': --2 is not"),
+        ("tpp", "sysctl -w kernel.numa_balancing=7", "tpp knob 'numa_balancing_mode': 7 is not"),
+        ("mru", "sampling_period = NaN", "sampling_period: nan is not a usable number; write a finite one"),
+    ],
+)
+def test_what_is_wrong_in_a_block_is_told_with_its_file(
+    system: str, text: str, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "block"
+    path.write_text(f"{text}\n")
+    assert said in refusal(system, path)
+    assert refusal(system, path).startswith(f"tiertune: {path}: ")
+
+
+def test_a_value_that_is_no_number_is_told_after_its_option() -> None:
+    refused = tiertune("show", "hemem", "-k", "sampling_period=.inf")
+    assert refused.stderr.startswith("tiertune: --knob sampling_period: .inf is not a usable number")
+
+
+def test_a_file_without_end_is_no_config() -> None:
+    said = "tiertune: /dev/zero: is larger than 4 MiB, which no config is"
+    assert refusal("hemem", Path("/dev/zero")) == said

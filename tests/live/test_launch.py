@@ -11,9 +11,13 @@ import pytest
 from tests.tuner.toy import SCENARIO
 from tiertune.tuner.backend import ConfigRejected, HostUnfit, TrialTimeout
 from tiertune.tuner.fleet.yardstick import Drift, latency_of
+from tiertune.tuner.host.state import HostState
 from tiertune.tuner.live.fitness import Nodes
-from tiertune.tuner.live.launch import launch, metrics_of
+from tiertune.tuner.live.launch import launch, metrics_of, raw_of
+from tiertune.tuner.live.measurement import measured
+from tiertune.tuner.live.scope import Ended
 from tiertune.tuner.trial import Trial
+from tiertune.workloads.definition import load_workload
 from tiertune.workloads.live import HostPart, NoMetrics
 
 PART = HostPart(command=["gups", "--threads={threads}", "{seed}", "--json"], footprint=9 << 30, timeout_s=60)
@@ -113,6 +117,19 @@ def test_the_last_number_that_an_expression_finds() -> None:
     assert part.read(output) == {"runtime_s": 3.5}
     with pytest.raises(NoMetrics, match="nothing in the output matches"):
         part.read("Segmentation fault\n")
+
+
+def test_what_a_run_said_on_either_output_can_be_read_again() -> None:
+    """Silo says its throughput on the error output."""
+    silo = load_workload("ycsb-c-zipf").upstream
+    assert silo is not None
+    line = "agg_throughput: 1.25e+06 ops/sec\n"
+    ended = Ended(0, False, "", line, 3.0)
+    bare = replace(TRIAL, system="notier")
+    host = (HostState(), HostState())
+    raws = [raw_of("alpha", said(output="", errors=line)), measured(bare, silo, ended, {}, host, 0).raw or ""]
+    for raw in map(json.loads, raws):
+        assert silo.read(raw["output"], raw["errors"]) == {"throughput_mops": 1.25}
 
 
 def sample(*latencies_ns: float) -> str:

@@ -203,9 +203,13 @@ def test_nothing_is_loaded_before_a_static_program(tmp_path: Path, libraries: Li
 
 
 def campaign(
-    folder: Path, part: Upstream, knobs: str = "sampling_period: {}", page_size: str = "2MiB"
+    folder: Path,
+    part: Upstream,
+    knobs: str = "sampling_period: {}",
+    page_size: str = "2MiB",
+    more: str = "",
 ) -> str:
-    (folder / "tiny.yaml").write_text(TINY + HOST)
+    (folder / "tiny.yaml").write_text(TINY + HOST + more)
     (folder / "space.yaml").write_text(
         f"name: mine\ndescription: x\nsystem: hemem\nknobs: {{{knobs}}}\n",
     )
@@ -226,6 +230,11 @@ def campaign(
             ["--here", "0,0"],
             {"knobs": "mmap_filter_size_bytes: {}"},
             "searches mmap_filter_size_bytes",
+        ),
+        (
+            ["--here", "0,0"],
+            {"more": "  environment: {LD_PRELOAD: /usr/lib/libjemalloc.so.2}\n"},
+            "upstream of hemem sets LD_PRELOAD itself, and so does the environment of tiny; leave it out",
         ),
     ],
 )

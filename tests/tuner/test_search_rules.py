@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,11 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 from ConfigSpace import Categorical, ConfigurationSpace
+from rich.console import Console
 
 from tests.tuner import surfaces
 from tests.tuner.toy import DEFAULTS, RUNTIME, SCENARIO, ToyBackend, ToyPlan, table, toy_plan
 from tiertune.tuner.backend import TrialTimeout
+from tiertune.tuner.comparison.anytime import _path
 from tiertune.tuner.events import Event, Started
+from tiertune.tuner.explorer.campaign import found_so_far
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.loop import journal_path, tune
 from tiertune.tuner.optimiser.base import Observation, Optimiser, Proposal, Settings
@@ -25,6 +29,8 @@ from tiertune.tuner.optimiser.random import RandomOptimiser
 from tiertune.tuner.optimiser.smac import SmacOptimiser
 from tiertune.tuner.optimiser.warm import GATE_CONFIGS, Remembered, WarmStart
 from tiertune.tuner.plan import PlannedCell
+from tiertune.tuner.progress import LineWatcher
+from tiertune.tuner.report.cell import search_trials
 from tiertune.tuner.search.constraint import Constraint
 from tiertune.tuner.search.fidelity import CHECK, GROUP, CannotShorten, ShortRuns, agreement_of, shortened
 from tiertune.tuner.search.rules import SearchRules
@@ -397,6 +403,24 @@ def test_what_breaks_a_constraint_is_never_handed_over(tmp_path: Path) -> None:
     assert none.verdict == "no improvement found: no configuration but the default kept the constraints"
     history = [seen(0, 1, 1.0), seen(1, 2, 3.0), Observation(2, {"k": 1}, Status.OK, 0.5, feasible=False)]
     assert told(history)[2][1] == pytest.approx(3.0 + math.log(CRASH_FACTOR))
+
+
+def test_what_breaks_a_constraint_is_never_the_best_so_far(tmp_path: Path) -> None:
+    """On the terminal, in the report, in the explorer and in curves of comparisons: nobody will get it."""
+    tune(toy_plan(trials=25), tmp_path / "free", Moving(noise=0.001))
+    moved = sorted(row.metrics["migrated_bytes"] for row in rows_of(tmp_path / "free"))
+    rule = Constraint("migrated_bytes", at_most=moved[len(moved) // 2])
+    plan = toy_plan(trials=25, rules=SearchRules(constraints=(rule,)))
+    plan.document["campaign"] |= {"constraints": [dict(vars(rule))]}
+    watcher = LineWatcher(Console(file=io.StringIO()), {CELL: RUNTIME}, constraints=(rule,))
+    tune(plan, tmp_path / "held", Moving(noise=0.001), watcher)
+    rows = rows_of(tmp_path / "held")
+    kept = min(row.cost for row in rows if row.trial.number == 0 or rule.kept(row.metrics, None))
+    assert kept > min(row.cost for row in rows) + 0.01
+    assert watcher.best().startswith(f"best {RUNTIME.value(kept):.4g} runtime_s")
+    assert search_trials(rows, RUNTIME, (rule,))[-1].best_so_far == pytest.approx(RUNTIME.value(kept))
+    assert found_so_far(rows, (rule,)) == pytest.approx(math.exp(rows[0].cost - kept))
+    assert _path(rows, 0.0, 1.0, (rule,))[1][-1] == pytest.approx(kept)
 
 
 # --- memory

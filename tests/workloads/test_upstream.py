@@ -141,6 +141,20 @@ def test_a_tree_of_one_key_is_no_measurement() -> None:
         btree.read(output("btree"))
 
 
+def test_reads_of_keys_that_are_not_there_are_no_measurement() -> None:
+    """They are faster than those that find something."""
+    redis = load_workload("redis-ycsb-c").upstream
+    assert redis is not None
+    with pytest.raises(NoMetrics, match=r"misses is 9000\.00, not 0\.00"):
+        redis.read(output("memtier").replace("0.00  ", "9000.00  ", 1))
+
+
+def test_a_harmonic_mean_of_a_number_below_0_is_no_measurement() -> None:
+    reading = Reading(regex=r"^TEPS (\S+)$", pick="all", aggregate="harmonic")
+    with pytest.raises(NoMetrics, match="it is a harmonic mean, and -1 is among its numbers"):
+        number_in("it", reading, "TEPS 5\nTEPS -1\n", "")
+
+
 def test_files_beside_the_program_are_found_in_its_folder() -> None:
     graph = load_workload("pr-twitter").upstream
     assert graph is not None

@@ -196,7 +196,7 @@ def listener_of(plan: CampaignPlan, progress: Callable[[Progress], None] | None)
         def on_doing(self, text: str) -> None:
             """As notes."""
 
-    return Told({cell.key: cell.objective for cell in plan.cells})
+    return Told({cell.key: cell.objective for cell in plan.cells}, constraints=plan.rules.constraints)
 
 
 def conduct(

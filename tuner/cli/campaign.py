@@ -362,7 +362,8 @@ def run_campaign(
     from tiertune.tuner.cli.output import console
     from tiertune.tuner.progress import watching
 
-    with watching(console(stderr=True), {cell.key: cell.objective for cell in plan.cells}) as watcher:
+    objectives = {cell.key: cell.objective for cell in plan.cells}
+    with watching(console(stderr=True), objectives, plan.rules.constraints) as watcher:
 
         def listener(event: Event) -> None:
             watcher(event)

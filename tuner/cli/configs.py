@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from tiertune.adapters.base import Adapter, AdapterError, Config, Value
-from tiertune.files import InputError
+from tiertune.files import MAX_FILE_BYTES, InputError
 
 YAML_ENDINGS = (".yaml", ".yml", ".json")
 
@@ -32,7 +33,11 @@ def read_config(adapter: Adapter, path: Path | None, settings: Iterable[str]) ->
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:  # a device has no end
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise InputError(f"{path}: is larger than {MAX_FILE_BYTES >> 20} MiB, which no config is")
+        return content.decode("utf-8").replace("\r\n", "\n")
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such config file") from None
     except UnicodeDecodeError as error:
@@ -41,7 +46,20 @@ def _text(path: Path) -> str:
 
 def _block(adapter: Adapter, path: Path, text: str) -> Config:
     """What a native block sets. What is not of the system is left alone in it, but not all of it."""
-    config = adapter.from_block(text)
+    from tiertune.engine import EngineError
+
+    try:
+        config = adapter.from_block(text)
+        for name, value in config.items():
+            if not isinstance(value, (bool, int, float, str)):
+                raise AdapterError(f"{name} takes one value, not a list, a mapping or nothing")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise AdapterError(f"{name}: {value} is not a usable number; write a finite one")
+        adapter.resolve(config)
+    except (AdapterError, EngineError) as error:
+        raise InputError(f"{path}: {error}") from None
+    except (OverflowError, ValueError):  # of Python's own limits: no setting comes near them
+        raise InputError(f"{path}: holds a number with more digits than any setting takes") from None
     if not config and adapter.info.knobs and text.strip():
         other = _system_of(text)
         hint = f"is it of {other}?" if other else f"`tiertune show {adapter.system} --native` prints all"
@@ -55,7 +73,7 @@ def _system_of(text: str) -> str | None:
 
     read: dict[str, int] = {}
     for system in ADAPTERS:
-        with suppress(AdapterError, ValueError):  # such as of a quote that does not end
+        with suppress(AdapterError, OverflowError, ValueError):  # of numbers with too many digits
             read[system] = len(adapter_for(system).from_block(text))
     best = max(read, key=lambda system: read[system], default="")
     return best if read.get(best) else None
@@ -92,7 +110,8 @@ def _scalar(where: str, text: str) -> Value:
     try:
         value = parse(text).data
     except SyntaxProblem as problem:
-        raise InputError(f"{where}: {problem.sentence}") from None
+        # There is no key in one value, which the sentence would begin with.
+        raise InputError(f"{where}: {problem.sentence.removeprefix(': ')}") from None
     if not isinstance(value, (bool, int, float, str)):
         raise InputError(f"{where}: '{text}' is no value; a knob takes a number, true, false or a word")
     return value

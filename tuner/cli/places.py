@@ -119,6 +119,12 @@ def live_plan(campaign: Campaign, plan: CampaignPlan, places: Places) -> Campaig
     from tiertune.tuner.campaign import refuse_objectives
 
     refuse_objectives(campaign, places.live or "live trials", "hosts are measured by")
+    if campaign.budget.short_runs is not None:
+        # Run whole and counted as short, they would be no measurements of anything.
+        raise InputError(
+            f"budget.short_runs: programs run whole on hosts ({places.live}); leave it out, or run the"
+            " campaign simulated first (--then-host)"
+        )
     live = [cell.key for cell in plan.cells if campaign.workload(cell.scenario.workload).on_host is not None]
     if not live:
         names = ", ".join(sorted({entry.workload for entry in campaign.scenarios}))
@@ -129,6 +135,7 @@ def live_plan(campaign: Campaign, plan: CampaignPlan, places: Places) -> Campaig
     for cell in plan.cells:
         if cell.key in live:
             _runs_live(cell.system, places)
+            _measured_live(campaign, cell.system, cell.scenario.workload, places)
     decisive = {**plan.document["campaign"], "live": live}
     for cell in plan.cells:
         if cell.system in places.by_kernel and cell.key in live:
@@ -163,6 +170,31 @@ def _runs_live(system: str, places: Places) -> None:
         )
 
 
+def _measured_live(campaign: Campaign, system: str, workload: str, places: Places) -> None:
+    """Raises InputError where no live run would say what the workload is improved in, or whether it keeps a
+    constraint: none would be a measurement, or all would break it."""
+    from tiertune.engine import metrics
+    from tiertune.files import InputError
+    from tiertune.tuner.live.report import COUNTED
+    from tiertune.tuner.trial import called
+
+    part = campaign.workload(workload).on_host
+    assert part is not None
+    by_daemon = system not in places.by_kernel and system not in campaign.upstreams()
+    measured = part.measures | set(COUNTED if by_daemon else ())
+    known = sorted(measured & {one.name for one in metrics()})  # campaigns take no others
+    wanted = {
+        f"constraints[{number}].metric": rule.metric for number, rule in enumerate(campaign.constraints)
+    }
+    wanted["metric of the workload"] = campaign.workload(workload).metric.name
+    for place, metric in wanted.items():
+        if metric not in known:
+            raise InputError(
+                f"{place}: {metric} is not measured in live runs of"
+                f" {called(workload)} under {system}; there are {', '.join(known)}"
+            )
+
+
 def _programs_words(campaign: Campaign) -> str:
     has = sorted(
         {e.workload for e in campaign.scenarios if campaign.workload(e.workload).upstream is not None}
@@ -177,6 +209,7 @@ def _loadable(campaign: Campaign, plan: CampaignPlan, places: Places, live: Sequ
     from tiertune.files import InputError
     from tiertune.tuner.live.fitness import HUGE_BYTES
     from tiertune.tuner.live.preloaded import constants_searched
+    from tiertune.tuner.trial import called
 
     upstreams = campaign.upstreams()
     for cell in plan.cells:
@@ -191,6 +224,15 @@ def _loadable(campaign: Campaign, plan: CampaignPlan, places: Places, live: Sequ
             raise InputError(
                 f"upstream of {cell.system} has pages of 2 MiB; write page_size: 2MiB for"
                 f" {cell.scenario.workload}"
+            )
+        workload = cell.scenario.workload
+        part = campaign.workload(workload).on_host
+        taken = upstreams[cell.system].sets & set((part.environment if part else None) or ())
+        if taken:
+            # The workload's own comes last, and nothing would be loaded, or something else worked on.
+            raise InputError(
+                f"upstream of {cell.system} sets {', '.join(sorted(taken))} itself, and so does the"
+                f" environment of {called(workload)}; leave it out there"
             )
         constants = constants_searched(cell.system, [axis.name for axis in cell.space.axes()])
         if constants:

@@ -12,6 +12,7 @@ from tiertune.tuner.comparison.measured import Journals, Measured, cells_of
 from tiertune.tuner.comparison.references import yardstick_cell
 from tiertune.tuner.journal import Row
 from tiertune.tuner.plan import CampaignPlan
+from tiertune.tuner.search.constraint import Constraint, counts
 from tiertune.tuner.sweep.row import ALL_FAST
 from tiertune.tuner.trial import Scenario
 
@@ -43,7 +44,7 @@ def curves_of(plan: CampaignPlan, journals: Journals, measured: Measured) -> lis
                 continue
             searches = searches or [[] for _ in group]
             for own, cell in zip(searches, group, strict=True):
-                own.append(_path(journals.search.get(cell.key, []), *base[key]))
+                own.append(_path(journals.search.get(cell.key, []), *base[key], plan.rules.constraints))
         paths[name] = searches
     return [curve for axis in (TRIALS, TIME) for curve in _curves(axis, paths)]
 
@@ -54,18 +55,23 @@ def _all_fast_s(scenario: Scenario, journals: Journals) -> float:
     return float(np.mean([row.metrics.get("runtime_s", math.nan) for row in rows])) if rows else math.nan
 
 
-def _path(rows: Sequence[Row], base: float, run_s: float) -> tuple[Array, Array]:
+def _path(
+    rows: Sequence[Row], base: float, run_s: float, rules: Sequence[Constraint] = ()
+) -> tuple[Array, Array]:
     """After each trial: simulated time spent, in runs of all-fast (`run_s` each, whose cost is `base`), and
     log slowdown of the best so far.
 
-    A failed trial costs what it reached, if it says so, and improves nothing.
+    A failed trial costs what it reached, if it says so, and improves nothing; nor does one that breaks one of
+    `rules`.
     """
     spent, best = [], []
     total, reached = 0.0, math.inf
+    first = next((row.metrics for row in rows if row.trial.number == 0), None)
     for row in rows:
         seconds = row.metrics.get("runtime_s", 0.0)
         total += seconds if math.isfinite(seconds) else 0.0
-        reached = min(reached, math.inf if row.cost is None else row.cost - base)
+        if row.cost is not None and counts(rules, row.trial.number, row.metrics, first):
+            reached = min(reached, row.cost - base)
         spent.append(total)
         best.append(reached)
     return np.array(spent) / run_s, np.array(best)

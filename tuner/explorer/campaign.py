@@ -15,6 +15,7 @@ from tiertune.tuner.explorer.running import is_running
 from tiertune.tuner.front import Front
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_claim import Claim
+from tiertune.tuner.search.constraint import Constraint, constraints_of, counts
 from tiertune.tuner.search.objectives import objectives_of
 from tiertune.tuner.statistics import Effect
 from tiertune.tuner.trial import Objective, Status
@@ -131,7 +132,7 @@ def cell_state(journal: Journal, claim: Claim, key: str, number: int) -> CellSta
         planned=max(budget + judgement + validation, len(rows)),
         failed=sum(row.status.finished and row.status is not Status.OK for row in rows),
         phase=_phase(searched, ended, complete, rows),
-        found=found_so_far(search),
+        found=found_so_far(search, constraints_of(settings)),
         effect=judged.effect,
         verdict=judged.verdict if rows else "nothing was measured yet",
         complete=complete,
@@ -148,12 +149,19 @@ def objective_of(contents: dict[str, Any]) -> Objective:
     return Objective(metric["name"], metric["direction"])
 
 
-def found_so_far(search: Sequence[Row]) -> float | None:
-    """The best whole search trial over the default's, None before both are there."""
+def found_so_far(search: Sequence[Row], rules: Sequence[Constraint] = ()) -> float | None:
+    """The best whole search trial that keeps `rules` over the default's, None before both are there."""
     default = next(
         (row.cost for row in search if row.trial.origin == "default" and row.cost is not None), None
     )
-    costs = [row.cost for row in search if row.cost is not None and row.trial.fidelity == 1.0]
+    first = next((row.metrics for row in search if row.trial.number == 0), None)
+    costs = [
+        row.cost
+        for row in search
+        if row.cost is not None
+        and row.trial.fidelity == 1.0
+        and counts(rules, row.trial.number, row.metrics, first)
+    ]
     return None if default is None or not costs else math.exp(default - min(costs))
 
 

@@ -144,11 +144,12 @@ def _workload(of_daemon: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def raw_of(host: str, said: Mapping[str, Any]) -> str:
-    """What of a run is kept beside its metrics: who ran it, for how long, the end of its output."""
+    """What of a run is kept beside its metrics: who ran it, for how long, the end of what it said."""
     document = {
         "host": host,
         "wall_s": said["wall_s"],
         "output": said["output"][-MOST_RAW:],
+        "errors": said["errors"][-MOST_RAW:],  # where some programs say their metrics
         "report": said.get("fetched", {}).get(REPORT, "")[-MOST_RAW:],
     }
     return json.dumps(document, sort_keys=True)

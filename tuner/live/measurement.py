@@ -44,6 +44,7 @@ def measured(
     of_daemon = report.parsed(fetched.get(REPORT, ""))
     document = {
         "output": ended.output[-MOST_RAW:],
+        "errors": ended.errors[-MOST_RAW:],  # where some programs say their metrics
         "report": report.kept(of_daemon),
         "host_state": told(*host),
         **(more or {}),

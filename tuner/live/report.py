@@ -10,6 +10,8 @@ from typing import Any
 from tiertune.workloads.phases import PhaseRun, bytes_moved
 
 SERIES = "series"
+COUNTED = ("samples", "hint_faults")
+"""Metrics that a simulated run has as well."""
 
 
 def parsed(text: str) -> dict[str, Any]:
@@ -32,7 +34,7 @@ def metrics(report: Mapping[str, Any]) -> dict[str, float]:
     found: dict[str, float] = {}
     if points:
         last = points[-1]
-        for name in ("promoted_bytes", "demoted_bytes", "samples", "hint_faults"):
+        for name in ("promoted_bytes", "demoted_bytes", *COUNTED):
             found[name] = float(last[name])
     cpu_s = report.get("overhead", {}).get("cpu_s")
     return found if cpu_s is None else {**found, "tierd_cpu_s": float(cpu_s)}

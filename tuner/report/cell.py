@@ -27,6 +27,7 @@ from tiertune.tuner.report.document import (
 from tiertune.tuner.report.front import front_part
 from tiertune.tuner.report.hosts import host_part
 from tiertune.tuner.report.metrics import metric_of
+from tiertune.tuner.search.constraint import Constraint, constraints_of, counts
 from tiertune.tuner.trial import Objective, Scenario
 from tiertune.tuner.validation import Outcome, outcome
 from tiertune.workloads.metrics import of_hosts
@@ -71,7 +72,7 @@ def build_cell(
         winner_trial=judged.winner.trial.number if judged.winner else None,
         budget_trials=budget_trials,
         statuses=statuses(everything),
-        search=search_trials(search, objective),
+        search=search_trials(search, objective, constraints_of(journal.claimed().document["campaign"])),
         validation=pairs(judged, objective),
         metrics=metric_changes(judged),
         knobs=knob_changes(system, default, winner, searched) if winner else [],
@@ -89,12 +90,17 @@ def statuses(rows: Iterable[Row]) -> dict[str, int]:
     return {status: counts[status] for status in sorted(counts, key=lambda status: (status != "ok", status))}
 
 
-def search_trials(rows: Sequence[Row], objective: Objective) -> list[SearchTrial]:
-    """The search in order of trials, with the best value so far beside each."""
+def search_trials(
+    rows: Sequence[Row], objective: Objective, rules: Sequence[Constraint] = ()
+) -> list[SearchTrial]:
+    """The search in order of trials, with the best value so far beside each: of those that keep `rules`, and
+    of the first."""
     trials: list[SearchTrial] = []
     best: float | None = None
+    first = next((row.metrics for row in rows if row.trial.number == 0), None)
     for row in rows:
-        if row.cost is not None and row.trial.fidelity == 1.0:  # a short run is no measurement of the whole
+        whole = row.cost is not None and row.trial.fidelity == 1.0  # a short run says nothing of the whole
+        if row.cost is not None and whole and counts(rules, row.trial.number, row.metrics, first):
             best = row.cost if best is None else min(best, row.cost)
         trials.append(
             SearchTrial(

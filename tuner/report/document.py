@@ -43,6 +43,7 @@ class Effect(Part):
 
 class SearchTrial(Part):
     """One trial of the search. `value` and `best_so_far` are in the metric's unit; None where it failed.
+    What breaks a constraint is not the best.
 
     A trial of `fidelity` below 1 ran that share of the workload only: its value compares with none of a whole
     run.

@@ -53,6 +53,17 @@ def broken(
     return [constraint for constraint in constraints if not constraint.kept(metrics, default)]
 
 
+def counts(
+    constraints: Sequence[Constraint],
+    number: int,
+    metrics: Mapping[str, float],
+    default: Mapping[str, float] | None,
+) -> bool:
+    """Whether a search trial may be the best so far: one that keeps the constraints, and the first, which a
+    search falls back to. `default` are the metrics of that."""
+    return number == 0 or not broken(constraints, metrics, default)
+
+
 def means(many: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Mean of each metric that all of `many` have."""
     names = set.intersection(*[set(one) for one in many]) if many else set()
