@@ -78,15 +78,23 @@ impl Memory {
         &self.piece_pages[object][tier]
     }
 
-    /// Places all pages of an object in address order.
-    pub fn place(&mut self, index: usize, object: &Object, placement: Placement) {
+    /// Places all pages of an object in address order. `together` are its pages and those of objects that are
+    /// touched side by side with it and placed next; of what is free it gets its share of them, where placement is by that.
+    pub fn place(&mut self, index: usize, object: &Object, placement: Placement, together: u64) {
+        let share = |free: u32| (u64::from(free) * u64::from(object.pages) / together) as u32;
         let tiers = self.capacity.len();
         let bound = matches!(placement, Placement::Parts { .. } | Placement::ByPage(_));
         let mut next = 0;
         match placement {
-            Placement::FastestFree => (0..tiers).for_each(|tier| next += self.fill(object, next, tier, u32::MAX)),
+            Placement::FastestFree => {
+                for tier in 0..tiers {
+                    let most = share(self.free_pages(tier as Tier));
+                    next += self.fill(object, next, tier, most);
+                }
+                (0..tiers).for_each(|tier| next += self.fill(object, next, tier, u32::MAX));
+            }
             Placement::FastestAbove { free_pages } => {
-                let most = self.free_pages(0).saturating_sub(free_pages);
+                let most = share(self.free_pages(0).saturating_sub(free_pages));
                 next += self.fill(object, next, 0, most);
                 (1..tiers).for_each(|tier| next += self.fill(object, next, tier, u32::MAX));
                 next += self.fill(object, next, 0, u32::MAX);
@@ -335,7 +343,7 @@ mod tests {
         let object = &workload.objects[0];
         let tables = |capacity: [u32; 2], placement: Placement| {
             let mut memory = Memory::new(&workload, capacity.to_vec());
-            memory.place(0, object, placement);
+            memory.place(0, object, placement, object.pages.into());
             let page = object.first_page + object.pages - 1;
             let to = 1 - memory.tier_of(page);
             if memory.reserve(to, 1) {
@@ -355,7 +363,13 @@ mod tests {
         let workload = workload(10);
         for (capacity, used) in [([6, 10], [4, 6]), ([6, 5], [5, 5]), ([1, 10], [0, 10])] {
             let mut memory = Memory::new(&workload, capacity.to_vec());
-            memory.place(0, &workload.objects[0], Placement::FastestAbove { free_pages: 2 });
+            let object = &workload.objects[0];
+            memory.place(
+                0,
+                object,
+                Placement::FastestAbove { free_pages: 2 },
+                object.pages.into(),
+            );
             assert_eq!(memory.used(), used, "{capacity:?}");
         }
     }

@@ -324,11 +324,13 @@ impl Program for Ft {
 
     fn objects(values: &Values) -> Vec<ObjectSpec> {
         let points = values.int("nx") * values.int("ny") * values.int("nz");
-        vec![
-            ObjectSpec::new("u0", points * POINT_BYTES, POINT_BYTES as u32).swept(),
-            ObjectSpec::new("u1", points * POINT_BYTES, POINT_BYTES as u32).swept(),
-            ObjectSpec::new("twiddle", points * 8, 8).swept(),
-        ]
+        // FT's first loop (init_ui) sets all three to 0, point by point.
+        let array = |name, bytes: u64| {
+            ObjectSpec::new(name, points * bytes, bytes as u32)
+                .swept()
+                .side_by_side()
+        };
+        vec![array("u0", POINT_BYTES), array("u1", POINT_BYTES), array("twiddle", 8)]
     }
 
     fn run<M: Memory>(memory: &mut M, values: &Values) -> Spectrum {
