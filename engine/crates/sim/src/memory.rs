@@ -359,6 +359,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_touched_side_by_side_has_fast_memory_in_proportion() {
+        let object =
+            |name: &str, pages: u64| serde_json::json!({"name": name, "bytes": pages << 21, "side_by_side": true});
+        let stream = |name: &str| serde_json::json!({"object": name, "law": {"kind": "uniform"}, "class": "chase", "reads_per_op": 1.0});
+        let model = serde_json::json!({"objects": [object("a", 8), object("b", 16), object("c", 16)],
+            "blocks": [{"phases": [{"name": "p", "groups": [{"name": "g", "threads": 1, "ops": 1.0, "cpu_ns_per_op": 1.0,
+                "streams": [stream("a"), stream("b"), stream("c")]}]}]}]});
+        let model: WorkloadModel = serde_json::from_value(model).expect("a valid workload");
+        let workload = Workload::compile(&model, 2 << 20).expect("it compiles");
+        for (capacity, placement, fast) in [
+            ([20, 40], Placement::FastestFree, [4, 8, 8]),
+            ([22, 40], Placement::FastestAbove { free_pages: 2 }, [4, 8, 8]),
+            ([23, 17], Placement::FastestFree, [4, 9, 10]),
+            ([40, 40], Placement::FastestFree, [8, 16, 16]),
+        ] {
+            let mut memory = Memory::new(&workload, capacity.to_vec());
+            let mut together = 40;
+            for (index, object) in workload.objects.iter().enumerate() {
+                memory.place(index, object, placement.clone(), together);
+                together -= u64::from(object.pages);
+            }
+            let found = [0, 1, 2].map(|index| memory.piece_pages(index, 0).iter().sum::<u32>());
+            assert_eq!(found, fast, "{capacity:?}");
+        }
+    }
+
+    #[test]
     fn a_reserve_in_fast_memory_is_used_only_when_nothing_else_is_left() {
         let workload = workload(10);
         for (capacity, used) in [([6, 10], [4, 6]), ([6, 5], [5, 5]), ([1, 10], [0, 10])] {

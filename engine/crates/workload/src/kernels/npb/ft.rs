@@ -23,6 +23,8 @@ const PASS_SLICES: u64 = 8;
 /// Columns that a pass along y or z copies at once, as FT's default block.
 const BLOCK: usize = 16;
 const POINT_BYTES: u64 = 16;
+/// Values in a cache line.
+const LINE_VALUES: usize = 8;
 const ALPHA: f64 = 1e-6;
 /// Points added up after each iteration.
 const CHECKED: usize = 1024;
@@ -223,7 +225,12 @@ impl Spectrum {
                     };
                     let runs = x.len() * 2 / run.len();
                     for n in 0..runs {
-                        from.read_run(memory, 2 * place(n), &mut run, AccessClass::Stream);
+                        let first = 2 * place(n);
+                        // Between two pieces of a row along y and z come as many other pages as there are points: more
+                        // than the 32 that a prefetcher follows, so that each piece begins with a miss, at an address known ahead.
+                        let led = if axis == Axis::X { 0 } else { LINE_VALUES.min(run.len()) };
+                        from.read_run(memory, first, &mut run[..led], AccessClass::Random);
+                        from.read_run(memory, first + led, &mut run[led..], AccessClass::Stream);
                         let points = &mut x[n * run.len() / 2..(n + 1) * run.len() / 2];
                         for (point, value) in points.iter_mut().zip(run.chunks_exact(2)) {
                             *point = (value[0], value[1]);
