@@ -160,6 +160,7 @@ mod tests {
             scattered: false,
             site: None,
             mapping_bytes: None,
+            side_by_side: false,
         };
         let model = WorkloadModel {
             first_thread_waits: false,
