@@ -87,11 +87,13 @@ impl Memory {
         let mut next = 0;
         match placement {
             Placement::FastestFree => {
-                for tier in 0..tiers {
+                for tier in 0..tiers - 1 {
                     let most = share(self.free_pages(tier as Tier));
                     next += self.fill(object, next, tier, most);
                 }
-                (0..tiers).for_each(|tier| next += self.fill(object, next, tier, u32::MAX));
+                (0..tiers)
+                    .rev()
+                    .for_each(|tier| next += self.fill(object, next, tier, u32::MAX));
             }
             Placement::FastestAbove { free_pages } => {
                 let most = share(self.free_pages(0).saturating_sub(free_pages));
