@@ -288,7 +288,17 @@ impl<'w> Driver<'w> {
             self.released.extend(self.memory.release_all());
             self.migrator.cancel(0..Page::MAX, now, &mut self.memory);
         }
-        self.memory.place(index, &self.workload.objects[index], placement);
+        let object = &self.workload.objects[index];
+        let together = if self.loading && object.side_by_side {
+            let beside = self.workload.objects[index..].iter();
+            beside
+                .filter(|other| other.initial && other.side_by_side)
+                .map(|other| u64::from(other.pages))
+                .sum()
+        } else {
+            u64::from(object.pages)
+        };
+        self.memory.place(index, object, placement, together);
         Ok(())
     }
 

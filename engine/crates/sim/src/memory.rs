@@ -78,15 +78,25 @@ impl Memory {
         &self.piece_pages[object][tier]
     }
 
-    /// Places all pages of an object in address order.
-    pub fn place(&mut self, index: usize, object: &Object, placement: Placement) {
+    /// Places all pages of an object in address order. `together` are its pages and those of objects that are
+    /// touched side by side with it and placed next; of what is free it gets its share of them, where placement is by that.
+    pub fn place(&mut self, index: usize, object: &Object, placement: Placement, together: u64) {
+        let share = |free: u32| (u64::from(free) * u64::from(object.pages) / together) as u32;
         let tiers = self.capacity.len();
         let bound = matches!(placement, Placement::Parts { .. } | Placement::ByPage(_));
         let mut next = 0;
         match placement {
-            Placement::FastestFree => (0..tiers).for_each(|tier| next += self.fill(object, next, tier, u32::MAX)),
+            Placement::FastestFree => {
+                for tier in 0..tiers - 1 {
+                    let most = share(self.free_pages(tier as Tier));
+                    next += self.fill(object, next, tier, most);
+                }
+                (0..tiers)
+                    .rev()
+                    .for_each(|tier| next += self.fill(object, next, tier, u32::MAX));
+            }
             Placement::FastestAbove { free_pages } => {
-                let most = self.free_pages(0).saturating_sub(free_pages);
+                let most = share(self.free_pages(0).saturating_sub(free_pages));
                 next += self.fill(object, next, 0, most);
                 (1..tiers).for_each(|tier| next += self.fill(object, next, tier, u32::MAX));
                 next += self.fill(object, next, 0, u32::MAX);
@@ -335,7 +345,7 @@ mod tests {
         let object = &workload.objects[0];
         let tables = |capacity: [u32; 2], placement: Placement| {
             let mut memory = Memory::new(&workload, capacity.to_vec());
-            memory.place(0, object, placement);
+            memory.place(0, object, placement, object.pages.into());
             let page = object.first_page + object.pages - 1;
             let to = 1 - memory.tier_of(page);
             if memory.reserve(to, 1) {
@@ -351,11 +361,44 @@ mod tests {
     }
 
     #[test]
+    fn what_is_touched_side_by_side_has_fast_memory_in_proportion() {
+        let object =
+            |name: &str, pages: u64| serde_json::json!({"name": name, "bytes": pages << 21, "side_by_side": true});
+        let stream = |name: &str| serde_json::json!({"object": name, "law": {"kind": "uniform"}, "class": "chase", "reads_per_op": 1.0});
+        let model = serde_json::json!({"objects": [object("a", 8), object("b", 16), object("c", 16)],
+            "blocks": [{"phases": [{"name": "p", "groups": [{"name": "g", "threads": 1, "ops": 1.0, "cpu_ns_per_op": 1.0,
+                "streams": [stream("a"), stream("b"), stream("c")]}]}]}]});
+        let model: WorkloadModel = serde_json::from_value(model).expect("a valid workload");
+        let workload = Workload::compile(&model, 2 << 20).expect("it compiles");
+        for (capacity, placement, fast) in [
+            ([20, 40], Placement::FastestFree, [4, 8, 8]),
+            ([22, 40], Placement::FastestAbove { free_pages: 2 }, [4, 8, 8]),
+            ([23, 17], Placement::FastestFree, [4, 9, 10]),
+            ([40, 40], Placement::FastestFree, [8, 16, 16]),
+        ] {
+            let mut memory = Memory::new(&workload, capacity.to_vec());
+            let mut together = 40;
+            for (index, object) in workload.objects.iter().enumerate() {
+                memory.place(index, object, placement.clone(), together);
+                together -= u64::from(object.pages);
+            }
+            let found = [0, 1, 2].map(|index| memory.piece_pages(index, 0).iter().sum::<u32>());
+            assert_eq!(found, fast, "{capacity:?}");
+        }
+    }
+
+    #[test]
     fn a_reserve_in_fast_memory_is_used_only_when_nothing_else_is_left() {
         let workload = workload(10);
         for (capacity, used) in [([6, 10], [4, 6]), ([6, 5], [5, 5]), ([1, 10], [0, 10])] {
             let mut memory = Memory::new(&workload, capacity.to_vec());
-            memory.place(0, &workload.objects[0], Placement::FastestAbove { free_pages: 2 });
+            let object = &workload.objects[0];
+            memory.place(
+                0,
+                object,
+                Placement::FastestAbove { free_pages: 2 },
+                object.pages.into(),
+            );
             assert_eq!(memory.used(), used, "{capacity:?}");
         }
     }

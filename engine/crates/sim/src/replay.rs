@@ -40,6 +40,7 @@ pub fn workload_of(replay: Replay, threads: u32) -> WorkloadModel {
             scattered: o.scattered,
             site: Some(o.name),
             mapping_bytes: o.mapping_bytes,
+            side_by_side: o.side_by_side,
         })
         .collect();
     let called = |numbers: &[usize]| numbers.iter().map(|number| names[*number].clone()).collect();
@@ -105,6 +106,7 @@ mod tests {
             bins: 1,
             scattered: false,
             mapping_bytes: (name == "leaves").then_some(1 << 30),
+            side_by_side: name == "tuples",
         };
         let stream = |object, reads_per_op| ReplayStream {
             object,
@@ -158,6 +160,7 @@ mod tests {
             scattered: false,
             site: None,
             mapping_bytes: None,
+            side_by_side: false,
         };
         let model = WorkloadModel {
             first_thread_waits: false,

@@ -299,6 +299,9 @@ pub struct ObjectModel {
     /// Bytes of the mapping that it is part of, or of each of those that it is made of; its own size by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapping_bytes: Option<u64>,
+    /// Whether it is first touched side by side with all others that are, each by and by in proportion to its size.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub side_by_side: bool,
 }
 
 /// A workload as streams. Objects are in order of first touch.

@@ -341,7 +341,8 @@ mod tests {
     fn entries_come_from_where_page_tables_are() {
         let (workload, machine) = (chased(&uniform(), 4096, 4096), machine());
         let mut memory = Memory::new(&workload, vec![workload.pages, workload.pages]);
-        memory.place(0, &workload.objects[0], Placement::SlowestFree);
+        let object = &workload.objects[0];
+        memory.place(0, object, Placement::SlowestFree, object.pages.into());
         let phase = &workload.phases[0];
         let [fast, slow] = [None, Some(&memory)].map(|memory| walks(&workload, phase, &machine, memory)[0]);
         assert_eq!((fast.reads[1], slow.reads[0]), (0.0, 0.0));

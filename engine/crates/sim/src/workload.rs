@@ -39,6 +39,8 @@ pub struct Object {
     pub mapping_pages: u32,
     /// Whether it exists from the start.
     pub initial: bool,
+    /// Whether it is first touched side by side with all others that are.
+    pub side_by_side: bool,
     equal_pieces: bool,
 }
 
@@ -252,6 +254,7 @@ impl Workload {
                 site: 0,
                 mapping_pages: u32::try_from(mapped).unwrap_or(u32::MAX),
                 initial: true,
+                side_by_side: object.side_by_side,
                 equal_pieces: false,
             });
             first_page += pages;
@@ -678,7 +681,7 @@ mod tests {
 
     fn model(law: Law, bytes: u64, scattered: bool) -> WorkloadModel {
         serde_json::from_value(serde_json::json!({
-            "objects": [ObjectModel { name: "o".into(), bytes, scattered, site: None, mapping_bytes: None }],
+            "objects": [ObjectModel { name: "o".into(), bytes, scattered, site: None, mapping_bytes: None, side_by_side: false }],
             "blocks": [{"phases": [{"name": "p", "groups": [{"name": "g", "threads": 2, "ops": 10.0,
                 "cpu_ns_per_op": 1.0, "streams": [{"object": "o", "law": law, "class": "random", "reads_per_op": 1.0}]}]}]}],
         }))

@@ -157,6 +157,9 @@ pub struct ReplayObject {
     /// itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapping_bytes: Option<u64>,
+    /// Whether it is first touched side by side with all others that are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub side_by_side: bool,
 }
 
 /// One slice of work.

@@ -131,6 +131,7 @@ impl GraphObject {
             partitioned: false,
             // The suites allocate each array by itself, and one of any size that matters is a mapping then.
             mapping: Mapping::Own,
+            side_by_side: false,
         }
     }
 }

@@ -165,6 +165,7 @@ impl Measured {
             bins: bins(object),
             scattered: false,
             mapping_bytes: None,
+            side_by_side: false,
         });
         Ok(Replay {
             objects: replayed.collect(),

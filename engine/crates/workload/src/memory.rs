@@ -54,6 +54,8 @@ pub struct ObjectSpec {
     pub partitioned: bool,
     /// How the program that the kernel follows maps it.
     pub mapping: Mapping,
+    /// Whether it is first touched side by side with all others that are, each by and by in proportion to its size.
+    pub side_by_side: bool,
 }
 
 impl ObjectSpec {
@@ -69,6 +71,7 @@ impl ObjectSpec {
             built: false,
             partitioned: false,
             mapping: Mapping::Own,
+            side_by_side: false,
         }
     }
 
@@ -94,6 +97,15 @@ impl ObjectSpec {
     #[must_use]
     pub const fn mapping(self, mapping: Mapping) -> Self {
         Self { mapping, ..self }
+    }
+
+    /// The same, first touched along with all others that are so, as by a loop that sets all of them to 0.
+    #[must_use]
+    pub const fn side_by_side(self) -> Self {
+        Self {
+            side_by_side: true,
+            ..self
+        }
     }
 
     /// The same, cut into one part for each thread.

@@ -155,6 +155,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             bins: growths[*number].bins,
             scattered: metadata.objects[*number].layout != Layout::Positional,
             mapping_bytes: None,
+            side_by_side: false,
         })
         .collect();
     let mut notes = size_notes(profile, recorded_scale, scale, graph, &target, carried_bytes);

@@ -109,6 +109,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             bins,
             scattered: false,
             mapping_bytes: None,
+            side_by_side: false,
         }],
         slices,
         repeat: spec.runs,

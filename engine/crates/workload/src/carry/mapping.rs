@@ -39,6 +39,7 @@ mod tests {
             bins: 1,
             scattered: false,
             mapping_bytes: None,
+            side_by_side: false,
         };
         let spec = |name, mapping| ObjectSpec::new(name, 1, 8).mapping(mapping);
         let specs = [

@@ -108,9 +108,15 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
             bins: objects[*number].bins,
             scattered: metadata.objects[*number].layout != Layout::Positional,
             mapping_bytes: None,
+            side_by_side: false,
         })
         .collect();
-    mapping::settle(&mut replayed, &P::objects(&target));
+    let specs = P::objects(&target);
+    mapping::settle(&mut replayed, &specs);
+    for object in &mut replayed {
+        let spec = specs.iter().find(|spec| spec.name == object.name);
+        object.side_by_side = spec.is_some_and(|spec| spec.side_by_side);
+    }
     Ok(Replay {
         notes: notes(profile, &replayed, &sizes, &work),
         objects: replayed,

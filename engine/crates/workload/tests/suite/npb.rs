@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use tiertune_workload::host::Host;
-use tiertune_workload::{Profile, RecordRequest, Values, kernels, record};
+use tiertune_workload::{CarrySpec, Profile, RecordRequest, Values, kernels, record};
 
 fn run(name: &str, json: &Json, threads: usize) -> Vec<(&'static str, f64)> {
     let kernel = kernels::find(name).unwrap();
@@ -37,6 +37,41 @@ fn traffic(profile: &Profile, phase: &str, name: &str) -> (f64, f64, f64) {
         .map(|slice| slice.ops as f64)
         .sum();
     sums
+}
+
+/// Lines that an object's reads in a kind of phase wait for, of those that they fetch.
+fn waited_for(profile: &Profile, phase: &str, name: &str) -> f64 {
+    let (metadata, columns) = (&profile.metadata, &profile.columns);
+    let here = |row: &usize| {
+        let slice = &metadata.slices[columns.slice[*row] as usize];
+        slice.phase == phase && metadata.objects[columns.object[*row] as usize].name == name
+    };
+    let rows: Vec<usize> = (0..columns.len()).filter(here).collect();
+    let sum = |column: &[u32]| rows.iter().map(|row| f64::from(column[*row])).sum::<f64>();
+    1.0 - sum(&columns.prefetched) / sum(&columns.reads)
+}
+
+#[test]
+fn the_first_line_of_a_piece_of_a_row_is_not_fetched_ahead() {
+    let profile = recorded(
+        "npb_ft",
+        json!({"nx": 64, "ny": 64, "nz": 64, "iterations": 1, "llc_bytes": 65_536}),
+    );
+    // Pieces of 16 points are four lines, pages 64.
+    for (phase, lines) in [("fft x", 64.0), ("fft y", 4.0), ("fft z", 4.0)] {
+        let share = waited_for(&profile, phase, "u1");
+        assert!((share * lines - 1.0).abs() < 0.02, "{phase}: {share}");
+    }
+}
+
+#[test]
+fn ft_sets_its_arrays_side_by_side() {
+    let profile = recorded(
+        "npb_ft",
+        json!({"nx": 32, "ny": 32, "nz": 32, "iterations": 1, "llc_bytes": 65_536}),
+    );
+    let replay = profile.carry(&CarrySpec::new(2 << 20)).unwrap();
+    assert!(replay.objects.iter().all(|object| object.side_by_side));
 }
 
 #[test]

@@ -23,6 +23,8 @@ const PASS_SLICES: u64 = 8;
 /// Columns that a pass along y or z copies at once, as FT's default block.
 const BLOCK: usize = 16;
 const POINT_BYTES: u64 = 16;
+/// Values in a cache line.
+const LINE_VALUES: usize = 8;
 const ALPHA: f64 = 1e-6;
 /// Points added up after each iteration.
 const CHECKED: usize = 1024;
@@ -223,7 +225,12 @@ impl Spectrum {
                     };
                     let runs = x.len() * 2 / run.len();
                     for n in 0..runs {
-                        from.read_run(memory, 2 * place(n), &mut run, AccessClass::Stream);
+                        let first = 2 * place(n);
+                        // Between two pieces of a row along y and z come as many other pages as there are points: more
+                        // than the 32 that a prefetcher follows, so that each piece begins with a miss, at an address known ahead.
+                        let led = if axis == Axis::X { 0 } else { LINE_VALUES.min(run.len()) };
+                        from.read_run(memory, first, &mut run[..led], AccessClass::Random);
+                        from.read_run(memory, first + led, &mut run[led..], AccessClass::Stream);
                         let points = &mut x[n * run.len() / 2..(n + 1) * run.len() / 2];
                         for (point, value) in points.iter_mut().zip(run.chunks_exact(2)) {
                             *point = (value[0], value[1]);
@@ -324,11 +331,13 @@ impl Program for Ft {
 
     fn objects(values: &Values) -> Vec<ObjectSpec> {
         let points = values.int("nx") * values.int("ny") * values.int("nz");
-        vec![
-            ObjectSpec::new("u0", points * POINT_BYTES, POINT_BYTES as u32).swept(),
-            ObjectSpec::new("u1", points * POINT_BYTES, POINT_BYTES as u32).swept(),
-            ObjectSpec::new("twiddle", points * 8, 8).swept(),
-        ]
+        // FT's first loop (init_ui) sets all three to 0, point by point.
+        let array = |name, bytes: u64| {
+            ObjectSpec::new(name, points * bytes, bytes as u32)
+                .swept()
+                .side_by_side()
+        };
+        vec![array("u0", POINT_BYTES), array("u1", POINT_BYTES), array("twiddle", 8)]
     }
 
     fn run<M: Memory>(memory: &mut M, values: &Values) -> Spectrum {
