@@ -184,13 +184,26 @@ def _print(table: Table, groups: Sequence[Group], paths: Sequence[Path]) -> None
 
 def _print_notes(table: Table, groups: Sequence[Group]) -> None:
     """What the table's words mean, and why rows are missing from it."""
+    from tiertune.nearest import nearest
     from tiertune.tuner.cli.output import console
+    from tiertune.tuner.sweep.definition import GAUGE, OBJECT
+    from tiertune.tuner.sweep.quantity import NOT_RANKED
+    from tiertune.tuner.sweep.table import lacks
 
     out = console()
     if any(name.startswith("slowdown") for name in table.show):
         out.print("slowdown: the workload's metric against all-fast, how many times worse", markup=False)
+    there = {name for group in groups for name in group.spreads}
     if any("ok" in group.statuses and len(group.statuses) > 1 for group in groups):
         out.print("* some of these seeds failed", markup=False)
+    elif any(name in there and lacks(group, name) for name in table.show for group in groups):
+        out.print("* not all of these rows have the figure", markup=False)
+    for name in table.show:
+        if name not in there and name not in NOT_RANKED:
+            # Gauges and objects have their names from what runs; all others are known.
+            alike = [other for other in there if other.startswith((GAUGE, OBJECT))]
+            near = nearest(name, sorted(alike)) if name.startswith((GAUGE, OBJECT)) else None
+            out.print(f"no row has {name}" + (f"; did you mean {near}?" if near else ""), markup=False)
     reasons: Counter[tuple[str, str]] = Counter()
     for group in groups:
         reasons.update(group.errors)
