@@ -10,10 +10,11 @@ import pytest
 
 from tests.claims.test_reproduce import CLAIMS, SEEDS
 from tests.cli.small import tiertune
-from tests.workloads.test_measured import profile_of, seen
+from tests.workloads.test_measured import seen
 from tiertune import engine
 from tiertune.tuner.claims.perturbation import PERTURBATIONS, UnchangeableError, resized
 from tiertune.workloads.definition import load_workload
+from tiertune.workloads.measured import profile_of
 from tiertune.workloads.profile_file import write_profile
 
 

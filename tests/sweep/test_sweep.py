@@ -11,14 +11,17 @@ from typing import Any
 
 import pytest
 
+import tiertune as tiertune_api
 from tests.cli.small import tiertune, write_small
 from tests.sweep.small import SWEEP, document, one, rows, sweep, write_sweep
-from tests.workloads.test_measured import profile_of, seen
+from tests.workloads.test_measured import seen
 from tiertune import engine
+from tiertune.files import InputError
 from tiertune.tuner.sweep import cache
 from tiertune.tuner.sweep.definition import load_sweep
 from tiertune.tuner.sweep.matrix import rows_of
 from tiertune.tuner.sweep.measurement import Progress, measure, runs_of
+from tiertune.workloads.measured import profile_of
 from tiertune.workloads.profile_file import write_profile
 
 Run = Callable[..., dict[str, Any]]
@@ -588,3 +591,32 @@ def test_a_figure_that_no_row_has_is_said(tmp_path: Path) -> None:
     said = sweep(write_sweep(tmp_path), tmp_path, "--show", "gauge.hot_slow_page,notier.promotions")
     assert "no row has gauge.hot_slow_page; did you mean gauge.hot_slow_pages?" in said.stdout
     assert "no row has notier.promotions\n" in said.stdout
+
+
+def test_a_matrix_from_python_is_of_what_python_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_sweep(tmp_path)
+    matrix: dict[str, Any] = {
+        "systems": ("notier",),
+        "workloads": [tmp_path / "small-workload.yaml"],
+        "machines": ["skx-numa"],
+        "ratios": ["1:4"],
+        "seeds": range(1, 3),
+    }
+    run = engine.run
+
+    def broken(workload: engine.EngineWorkload, request: dict[str, Any]) -> dict[str, Any]:
+        if request["seed"] == 2 and request["system"] == "notier":
+            raise RuntimeError("broken")
+        return run(workload, request)
+
+    monkeypatch.setattr(engine, "run", broken)
+    found = tiertune_api.sweep(matrix, results=tmp_path)
+    assert list(found.rows["seed"]) == [1, 2]
+    assert list(found.groups["seeds"]) == [1], "the medians are of one"
+    with pytest.raises(InputError) as refused:
+        tiertune_api.sweep({**matrix, "systems": ["notiers"]}, results=tmp_path)
+    assert refused.value.sentences == (
+        "sweep: systems[0]: there is no system 'notiers'; did you mean 'notier'?",
+    )
+    with pytest.raises(InputError, match=r"sweep: 1j is nothing that a file holds"):
+        tiertune_api.sweep({**matrix, "seeds": 1j}, results=tmp_path)

@@ -110,13 +110,17 @@ def _campaign_file(
     trials: int | None,
     results: Path,
 ) -> Iterator[str]:
+    from tiertune.files import InputError
+
     if isinstance(campaign, str | Path):
         yield str(campaign)
     elif campaign is not None:
         with written("campaign", campaign) as path:
             yield str(path)
     else:
-        names = [systems] if isinstance(systems, str) else list(systems or SYSTEMS)
+        names = [systems] if isinstance(systems, str) else list(SYSTEMS if systems is None else systems)
+        if not names:
+            raise InputError("systems: an empty list names nothing to tune; leave it out for hemem")
         spaces = {one: space_of(one, results) for one in names}
         with campaign_of(str(workload), str(machine or MACHINE), names, ratio, trials, spaces) as path:
             yield str(path)
