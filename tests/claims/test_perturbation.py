@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.claims.test_reproduce import CLAIMS
+from tests.claims.test_reproduce import CLAIMS, SEEDS
 from tests.cli.small import tiertune
+from tests.workloads.test_measured import seen
+from tiertune import engine
 from tiertune.tuner.claims.perturbation import PERTURBATIONS, UnchangeableError, resized
 from tiertune.workloads.definition import load_workload
+from tiertune.workloads.measured import profile_of
+from tiertune.workloads.profile_file import write_profile
 
 
 @pytest.mark.parametrize("factor", [0.8, 1.2])
@@ -111,3 +116,82 @@ def test_what_has_no_size_is_said(tmp_path: Path) -> None:
     record = workload.model_copy(update={"sim": workload.sim.model_copy(update={"carry": None})})
     with pytest.raises(UnchangeableError, match="gups"):
         resized(record, 1.2)
+
+
+TINY = json.dumps(
+    {
+        "objects": [{"name": "t", "bytes": "4KiB"}],
+        "blocks": [
+            {
+                "phases": [
+                    {
+                        "name": "all",
+                        "groups": [
+                            {
+                                "name": "one",
+                                "threads": 2,
+                                "ops": 1e6,
+                                "cpu_ns_per_op": 1,
+                                "streams": [
+                                    {
+                                        "object": "t",
+                                        "law": {"kind": "sweep"},
+                                        "class": "stream",
+                                        "reads_per_op": 1,
+                                    }
+                                ],
+                            }
+                        ],
+                    }
+                ]
+            }
+        ],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("sim", "said"),
+    [
+        ("profile: {file: kv.parquet}", "small is the measured profile of one size"),
+        (
+            f"streams: {TINY}",
+            "small is too small to be 1.2 times as large",
+        ),
+    ],
+)
+def test_what_a_change_leaves_as_it_was_is_not_changed(tmp_path: Path, sim: str, said: str) -> None:
+    write_profile(tmp_path / "kv.parquet", *profile_of(seen()))
+    path = tmp_path / "small.yaml"
+    path.write_text(
+        "name: small\nversion: 1\ndescription: made up\nsource: made up\n"
+        f"metric: {{name: runtime_s, direction: minimize}}\nthreads: 2\nsim:\n  {sim}\n"
+    )
+    with pytest.raises(UnchangeableError, match=said):
+        resized(load_workload(str(path)), 1.2)
+
+
+def test_a_verdict_of_which_nothing_was_tried_does_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = engine.run
+    usual = SEEDS.replace("[1, 2, 3]", "[1]")
+    (tmp_path / "seeds.yaml").write_text(usual)
+    common = ("reproduce", "--claims", tmp_path / "seeds.yaml", "--results", tmp_path)
+    assert tiertune(*common).exit_code == 0
+
+    def broken(workload: engine.EngineWorkload, request: dict[str, Any]) -> dict[str, Any]:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(engine, "run", broken)
+    ran = tiertune(*common, "--perturb", "--json")
+    assert ran.exit_code == 1, "runs crashed"
+    assert json.loads(ran.stdout)["perturbed"][0]["stays"] is None
+    assert "stay under every perturbation: 0 of 1\n" in tiertune(*common, "--perturb").stdout
+
+    def seeds_only(workload: engine.EngineWorkload, request: dict[str, Any]) -> dict[str, Any]:
+        return run(workload, request) if request["seed"] > 1000 else broken(workload, request)
+
+    monkeypatch.setattr(engine, "run", seeds_only)
+    said = " ".join(tiertune(*common, "--perturb").stdout.split())
+    assert "stay under every perturbation: 0 of 1; under all that were possible: 1" in said

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.figures import check_figures
 from tests.cli.small import tiertune, write_small
+from tiertune import engine
+from tiertune.tuner.claims.check import Picture
+from tiertune.tuner.claims.picture import series_of
 from tiertune.tuner.journal import Journal
+from tiertune.tuner.sweep.measured import Group, MeasuredRow, Spread, groups_of
+from tiertune.tuner.sweep.row import Coordinates, PlannedRow, Result
 from tiertune.tuner.validation import selected
 
 CLAIMS = """
@@ -160,3 +166,96 @@ def test_a_campaign_that_a_claim_needs_is_run_first(tmp_path: Path, monkeypatch:
     again = tiertune(*common)
     assert again.stderr == ""
     assert json.loads(again.stdout)["rows"] == [row]
+
+
+SEEDS = """
+name: seeds
+claims:
+  - id: S-1
+    paper: one
+    where: here
+    statement: First touch is slower than all DRAM
+    sweep:
+      systems: [notier]
+      workloads: [seq-chase]
+      machines: [skx-cxl-emul]
+      ratios: ["1:1"]
+      seeds: [1, 2, 3]
+    checks: [{kind: value, metric: performance, most: 0.9}]
+"""
+
+
+def test_a_seed_that_crashes_is_not_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = engine.run
+
+    def broken(workload: engine.EngineWorkload, request: dict[str, Any]) -> dict[str, Any]:
+        if request["seed"] == 2 and request["system"] == "notier":
+            raise RuntimeError("broken")
+        return run(workload, request)
+
+    (tmp_path / "seeds.yaml").write_text(SEEDS)
+    common = ("reproduce", "--claims", tmp_path / "seeds.yaml", "--results", tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "run", broken)
+        said = tiertune(*common, "--json")
+    assert said.exit_code == 1
+    (row,) = json.loads(said.stdout)["rows"]
+    told = "notier was not measured on every seed (1 crashed); notier: RuntimeError: broken"
+    assert (row["verdict"], row["reason"]) == ("not-checkable", told)
+    assert json.loads(tiertune(*common, "--json").stdout)["rows"][0]["verdict"] == "met"
+
+
+@pytest.mark.parametrize("name", ["A B", "../B", "a/b"])
+def test_an_id_is_a_name_of_files(tmp_path: Path, name: str) -> None:
+    (tmp_path / "seeds.yaml").write_text(SEEDS.replace("S-1", name))
+    said = tiertune("reproduce", "--claims", tmp_path / "seeds.yaml", "--results", tmp_path / "results")
+    assert said.exit_code == 2
+    assert f"claims[0].id: names files, and '{name.lower()}' is not a name" in said.stderr
+
+
+def test_the_page_is_made_again_without_campaigns_too(tmp_path: Path) -> None:
+    (tmp_path / "seeds.yaml").write_text(SEEDS)
+    common = ("reproduce", "--claims", tmp_path / "seeds.yaml", "--results", tmp_path)
+    for options, there in (((), False), (("--no-campaigns",), True)):
+        assert tiertune(*common, *options).exit_code == 0
+        assert ("--no-campaigns" in (tmp_path / "claims" / "seeds.html").read_text()) is there
+
+
+AT = Coordinates("p", "a", "default", "w", "none", "m", "1:4", 4, "none", 4096, -1)
+
+
+def test_a_picture_has_a_line_for_each_row_of_a_place() -> None:
+    rows = {("1:2", "quiet"): 1.0, ("1:4", "quiet"): 2.0, ("1:2", "loud"): 3.0, ("1:4", "loud"): 4.0}
+    groups = [
+        Group(
+            Coordinates(**{**AT.__dict__, "fast": fast, "contention": level}),
+            {"ok": 1},
+            {"slowdown": Spread(1, value, value, value)},
+            {},
+        )
+        for (fast, level), value in rows.items()
+    ]
+    picture = Picture.model_validate(
+        {"metric": "slowdown", "over": "contention", "published": [{"name": "a", "values": [9, 8]}]}
+    )
+    assert series_of(picture, groups) == [
+        ("a 1:2", ["quiet", "loud"], [1.0, 3.0], [9.0, 8.0]),
+        ("a 1:4", ["quiet", "loud"], [2.0, 4.0], [None, None]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settled", "median"),
+    [((1.0, 5.0, None), 5.0), ((1.0, None, None), float("inf")), ((1.0, 2.0, 4.0), 2.0)],
+)
+def test_seeds_that_never_settle_count_in_the_median(
+    settled: tuple[float | None, ...], median: float
+) -> None:
+    rows = []
+    for seed, value in enumerate(settled):
+        at = Coordinates(**{**AT.__dict__, "seed": seed})
+        row = MeasuredRow(PlannedRow(at, None, {}), Result("ok"), None)
+        row.values = {"last_change_s": 0.0} | ({} if value is None else {"convergence_s": value})
+        rows.append(row)
+    (group,) = groups_of(rows)
+    assert group.settled == median

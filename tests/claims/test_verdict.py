@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from tiertune.tuner.claims.definition import Claim
 from tiertune.tuner.claims.verdict import Verdict, judge
@@ -242,17 +244,13 @@ def test_nothing_above_is_no_distance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settled_seeds", "changed_seeds", "verdict"),
-    [(3, 3, Verdict.MET), (2, 3, Verdict.MET), (1, 3, Verdict.MISSED), (0, 3, Verdict.MISSED)],
+    ("settled", "verdict"), [(10.0, Verdict.MET), (math.inf, Verdict.MISSED), (None, Verdict.NOT_CHECKABLE)]
 )
-def test_what_has_not_settled_takes_for_ever(
-    settled_seeds: int, changed_seeds: int, verdict: Verdict
-) -> None:
-    spreads = {"last_change_s": Spread(changed_seeds, 5.0, 5.0, 5.0)}
-    if settled_seeds:
-        spreads["convergence_s"] = Spread(settled_seeds, 10.0, 10.0, 10.0)
-    check = {"kind": "value", "metric": "convergence_s", "most": 20}
-    judged = judge(claim(check), [Group(AT, {"ok": 3}, spreads, {})])
+def test_what_has_not_settled_takes_for_ever(settled: float | None, verdict: Verdict) -> None:
+    # The two seeds that settled have a lower median than all three; where none was measured, none counts.
+    spreads = {"last_change_s": Spread(3, 5.0, 5.0, 5.0), "convergence_s": Spread(2, 1.0, 1.0, 1.0)}
+    check = {"kind": "value", "metric": "convergence_s", "least": 5, "most": 20}
+    judged = judge(claim(check), [Group(AT, {"ok": 3}, spreads, {}, settled=settled)])
     assert judged.verdict is verdict
     assert ("inf" in judged.measured) is (verdict is Verdict.MISSED)
 
@@ -360,6 +358,113 @@ def test_what_is_not_there_is_not_checkable_and_says_why() -> None:
         "most": 3,
     }
     assert "4 rows" in judge(claim(ambiguous), GROUPS).reason
+
+
+def test_seeds_that_failed_are_not_left_out_of_a_median() -> None:
+    check = {"kind": "value", "metric": "slowdown", "most": 3}
+    spreads = {"slowdown": Spread(2, 1.0, 1.0, 1.0)}
+    lost = Group(AT, {"ok": 2, "crashed": 1}, spreads, {("crashed", "it broke"): 1})
+    judged = judge(claim(check), [lost])
+    assert judged.verdict is Verdict.NOT_CHECKABLE
+    assert judged.reason == "notier was not measured on every seed (1 crashed); notier: it broke"
+    lacking = judge(claim(check), [Group(AT, {"ok": 3}, spreads, {})])
+    assert lacking.reason == "notier has 'slowdown' on 2 of 3 seeds only"
+
+
+NOTHING = [placed({"promotions": 0.0, "demotions": 0.0, "slowdown": 2.0}, fast) for fast in ("1:1", "1:2")]
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        {"kind": "value", "per": "demotions", "least": 2},
+        {"kind": "value", "per": "demotions", "of": {"take": "lowest"}, "most": 2},
+        {"kind": "ratio", "of": {"fast": "1:1"}, "to": {"fast": "1:2"}, "least": 2},
+        {"kind": "value", "per": "demotions", "each": ["fast"], "together": "highest", "least": 2},
+        {"kind": "value", "per": "demotions", "each": ["fast"], "together": "share_above", "most": 2},
+        {"kind": "order", "per": "demotions", "rows": [[{"fast": "1:1"}], [{"fast": "1:2"}]]},
+        {"kind": "trend", "per": "demotions", "over": "fast"},
+    ],
+)
+def test_nothing_is_no_multiple_of_nothing(check: dict[str, Any]) -> None:
+    judged = judge(claim({"metric": "promotions", **check}), NOTHING)
+    assert judged.verdict is Verdict.MISSED
+
+
+def test_figures_that_cannot_meet_are_not_checkable() -> None:
+    check = {
+        "kind": "balance",
+        "metric": "slowdown",
+        "beside": "promotions",
+        "per": "slowdown",
+        "over": "fast",
+    }
+    assert judge(claim(check), NOTHING).reason == "promotions / slowdown is 0 in a row, where nothing meets"
+
+
+@pytest.mark.parametrize(("metric", "best"), [("slowdown", "low"), ("throughput_mops", "high")])
+def test_the_best_config_is_the_lowest_where_lower_is_better(metric: str, best: str) -> None:
+    other = {"low": "high", "high": "low"}[best]
+    groups = [
+        Group(
+            Coordinates(**{**AT.__dict__, "workload": workload, "config": config}),
+            {"ok": 1},
+            {metric: Spread(1, value, value, value)},
+            {},
+        )
+        for workload, values in (
+            ("w", {"low": 1.0, "high": 2.0, "mid": 1.5}),
+            ("v", {other: 1.2, "mid": 1.1}),
+        )
+        for config, value in values.items()
+    ]
+    check = {"kind": "optima", "metric": metric, "over": "workload", "least": 1}
+    told = judge(claim(check), groups).measured
+    assert told.startswith(f"best {metric} over workload: w: {best}, 2 times the worst")
+
+
+@pytest.mark.parametrize(("values", "met"), [([3.0, 1.0, 2.0], True), ([1.0, 3.0, 2.0], False)])
+def test_the_best_row_is_the_lowest_where_lower_is_better(values: list[float], met: bool) -> None:
+    figures = [
+        {"slowdown": value, "fast_latency_ns": 100.0 * gap, "slow_latency_ns": 100.0}
+        for value, gap in zip(values, (0.5, 1.0, 2.0), strict=True)
+    ]
+    groups = [placed(one, f"1:{place + 1}") for place, one in enumerate(figures)]
+    check = {"kind": "balance", "metric": "slowdown", "over": "fast"}
+    latencies = {"beside": "fast_latency_ns", "per": "slow_latency_ns"}
+    assert (judge(claim({**check, **latencies}), groups).verdict is Verdict.MET) is met
+
+
+def test_a_check_of_which_all_may_fail_checks_nothing() -> None:
+    check = {"kind": "value", "metric": "slowdown", "of": {"system": "d"}, "most": 1, "each": ["fast"]}
+    judged = judge(claim({**check, "misses_allowed": 1}), GROUPS)
+    assert judged.verdict is Verdict.NOT_CHECKABLE
+    assert judged.reason == "misses_allowed: 1 would let all 1 figures of 'slowdown' fail"
+
+
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        (
+            {"kind": "value", "to": {"system": "a"}, "most": 1},
+            "to: is for kinds ratio, difference and prediction",
+        ),
+        ({"kind": "trend", "over": "fast", "least": 9}, "least: is for kinds value, ratio, difference"),
+        ({"kind": "value", "slack_pct": 5, "most": 1}, "slack_pct: is for kind trend, not value"),
+        ({"kind": "order", "rows": [[{}], [{}]], "most": 1}, "most: is for kinds"),
+        ({"kind": "order", "rows": [[{}], []]}, "rows.*is an empty group"),
+        (
+            {"kind": "value", "least": 5, "most": 2},
+            "most: leaves nothing that would do: at least 5 and at most 2",
+        ),
+        ({"kind": "value", "least": 5, "within_pct": 2}, "within_pct: is of 'expected'"),
+        ({"kind": "value", "least": 5, "each": ["seed"]}, "each: cannot be seed"),
+        ({"kind": "trend", "over": "seed"}, "over: cannot be seed"),
+    ],
+)
+def test_keys_that_would_seem_to_be_checked_are_refused(check: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        claim({"metric": "slowdown", **check})
 
 
 def test_a_claim_may_say_that_it_cannot_be_checked() -> None:

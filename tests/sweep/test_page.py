@@ -20,7 +20,7 @@ from tiertune.tuner.sweep.measured import MeasuredRow
 from tiertune.tuner.sweep.outcome import Outcome, Standing, estimate, outcome_of
 from tiertune.tuner.sweep.picture import along_of, points_of
 from tiertune.tuner.sweep.quantity import direction_of, quantity_of
-from tiertune.tuner.sweep.row import Coordinates, PlannedRow, Result, Run
+from tiertune.tuner.sweep.row import Coordinates, PlannedRow, Result, Run, Setting
 from tiertune.tuner.sweep.scenario import plane_of
 from tiertune.tuner.sweep.verdict import verdict_of
 from tiertune.tuner.trial import Status
@@ -30,10 +30,12 @@ NOISE = (1.0, 1.001, 0.999, 1.002)
 
 
 class Runnable(Run):
-    """A run that nobody asks for anything."""
+    """A run that nobody asks for anything but what it is of: the same for all."""
 
     def __init__(self) -> None:
-        pass
+        setting = Setting.__new__(Setting)
+        setting.__dict__["documents"] = ("", "")
+        self.__dict__["setting"] = setting
 
 
 def made(

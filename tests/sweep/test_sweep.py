@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tiertune as tiertune_api
 from tests.cli.small import tiertune, write_small
 from tests.sweep.small import SWEEP, document, one, rows, sweep, write_sweep
+from tests.workloads.test_measured import seen
 from tiertune import engine
+from tiertune.files import InputError
+from tiertune.tuner.sweep import cache
 from tiertune.tuner.sweep.definition import load_sweep
 from tiertune.tuner.sweep.matrix import rows_of
 from tiertune.tuner.sweep.measurement import Progress, measure, runs_of
+from tiertune.workloads.measured import profile_of
+from tiertune.workloads.profile_file import write_profile
 
 Run = Callable[..., dict[str, Any]]
 
@@ -453,3 +461,162 @@ def test_a_file_that_is_no_cache_is_said_so(tmp_path: Path) -> None:
     said = tiertune("sweep", write_sweep(tmp_path), "--results", tmp_path)
     assert said.exit_code == 2
     assert "not a usable cache of sweeps" in said.stderr
+
+
+def test_pages_of_a_damaged_cache_are_said(tmp_path: Path) -> None:
+    path, file = write_sweep(tmp_path), tmp_path / "sweeps" / "cache.sqlite"
+    sweep(path, tmp_path)
+    file.write_bytes(file.read_bytes()[:4096] + b"\xaa" * (file.stat().st_size - 4096))
+    for options in ((), ("--dry-run",)):
+        said = tiertune("sweep", path, "--results", tmp_path, *options)
+        assert said.exit_code == 2, said.output
+        assert "not a usable cache of sweeps (database disk image is malformed)" in said.stderr
+
+
+def test_a_cache_that_is_held_is_not_to_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_sweep(tmp_path)
+    sweep(path, tmp_path)
+    monkeypatch.setattr(cache, "WAIT_S", 0.1)
+    other = sqlite3.connect(tmp_path / "sweeps" / "cache.sqlite", isolation_level=None)
+    other.execute("begin immediate")
+    said = tiertune("sweep", path, "--results", tmp_path, "--fresh")
+    other.close()
+    assert said.exit_code == 2
+    assert "another process has held it for 0.1 s" in said.stderr
+
+
+def test_a_measured_profile_is_measured_again_when_its_content_changes(tmp_path: Path) -> None:
+    text = SWEEP.replace("./small-workload.yaml", "./measured.yaml").replace(
+        "configs:\n  - {name: default}\n"
+        "  - {name: eager, systems: [hemem], knobs: {sampling_period: 1000}}\n",
+        "",
+    )
+    (tmp_path / "measured.yaml").write_text(
+        "name: measured\nversion: 1\ndescription: a profile of any content\nsource: a real process\n"
+        "metric: {name: runtime_s, direction: minimize}\nthreads: 2\nsim:\n  profile: {file: kv.parquet}\n"
+    )
+    path, runtimes = write_sweep(tmp_path, text), []
+    for share in (0.5, 0.2):
+        write_profile(tmp_path / "kv.parquet", *profile_of(seen(), stalled_share=share))
+        sweep(path, tmp_path)
+        runtimes.append(one(rows(tmp_path), system="notier", seed=1)["metrics"]["runtime_s"])
+    assert runtimes[0] != runtimes[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--by", "part,system,config,workload,override,machine,fast,threads,seed"), "9 names; the most"),
+        (("--show", ",".join(["slowdown"] * 21)), "21 names; the most that a table takes is 20"),
+        (("--across", "workload,fast"), "--across workload,fast: columns are of one coordinate"),
+    ],
+)
+def test_a_table_of_too_much_is_bad_input(tmp_path: Path, options: tuple[str, str], said: str) -> None:
+    ran = tiertune("sweep", write_sweep(tmp_path), "--results", tmp_path, *options)
+    assert ran.exit_code == 2, ran.output
+    assert said in ran.stderr
+
+
+def test_a_dry_run_counts_what_its_options_would_measure(tmp_path: Path) -> None:
+    path = write_sweep(tmp_path)
+    sweep(path, tmp_path)
+
+    def cached(*options: str) -> int:
+        listed = json.loads(sweep(path, tmp_path, "--dry-run", "--json", *options).stdout)
+        return int(listed["cached"])
+
+    assert [cached(), cached("--fresh"), cached("--timelines")] == [8, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["..", ".", "cache.sqlite"])
+def test_a_sweep_is_not_called_like_what_is_there(tmp_path: Path, name: str) -> None:
+    path = write_sweep(tmp_path, SWEEP.replace("name: small\n", f'name: "{name}"\n'))
+    said = tiertune("sweep", path, "--results", tmp_path / "results")
+    assert said.exit_code == 2
+    assert f"name: '{name}' is " in said.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_rows_are_not_compared_with_another_content_of_the_same_name(tmp_path: Path) -> None:
+    sizes = "\n".join(
+        f"  - {{name: {part}, systems: [{system}], overrides: [{{name: small, workload:"
+        f' {{"sim.streams.objects[0].bytes": {size}}}}}]}}'
+        for part, system, size in (("a", "notier", "1GiB"), ("b", "hemem", "512MiB"), ("c", "mru", "1GiB"))
+    )
+    text = SWEEP.replace(SWEEP[SWEEP.index("configs:") : SWEEP.index("workloads:")], "")
+    text = text.replace("seeds:", f"parts:\n{sizes}\nseeds:").replace("seeds: [1, 2]", "seeds: [1]")
+    sweep(write_sweep(tmp_path, text.replace("[system, config]", "[system]")), tmp_path)
+    found = {row["system"]: row for row in rows(tmp_path)}
+    assert found["hemem"]["compared_with"] == {"notier": None}
+    assert found["mru"]["compared_with"] == {"notier": found["notier"]["id"]}
+    page = (tmp_path / "sweeps" / "small" / "report.html").read_text()
+    # Nor are they set against each other as if they ran the same.
+    assert re.search(r"<th[^>]*>part</th>", page)
+
+
+def test_a_crash_of_what_slowdowns_are_against_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = engine.run
+
+    def broken(workload: engine.EngineWorkload, request: dict[str, Any]) -> dict[str, Any]:
+        if request["system"] == "all-fast" and request["seed"] == 2:
+            raise RuntimeError("broken")
+        return run(workload, request)
+
+    monkeypatch.setattr(engine, "run", broken)
+    said = tiertune("sweep", write_sweep(tmp_path), "--results", tmp_path)
+    assert said.exit_code == 1
+    error = "no slowdown, as all-fast is crashed: RuntimeError: broken"
+    assert f"ok, 3 rows: {error}" in said.stdout
+    assert "* not all of these rows have the figure" in said.stdout
+    row = one(rows(tmp_path), config="eager", seed=2)
+    assert (row["status"], row["error"], "slowdown" in row["derived"]) == ("ok", error, False)
+
+
+def test_an_ablation_is_not_called_like_a_config(tmp_path: Path) -> None:
+    text = SWEEP.replace(
+        "knobs: {sampling_period: 1000}}", "knobs: {sampling_period: 1000}, ablate: true}"
+    ).replace(
+        "  - {name: default}\n",
+        "  - {name: default}\n"
+        "  - {name: eager-without-sampling-period, systems: [hemem], knobs: {read_hot_threshold: 4}}\n",
+    )
+    said = tiertune("sweep", write_sweep(tmp_path, text), "--results", tmp_path)
+    assert said.exit_code == 2
+    assert "two configs of hemem are called eager-without-sampling-period" in said.stderr
+
+
+def test_a_figure_that_no_row_has_is_said(tmp_path: Path) -> None:
+    said = sweep(write_sweep(tmp_path), tmp_path, "--show", "gauge.hot_slow_page,notier.promotions")
+    assert "no row has gauge.hot_slow_page; did you mean gauge.hot_slow_pages?" in said.stdout
+    assert "no row has notier.promotions\n" in said.stdout
+
+
+def test_a_matrix_from_python_is_of_what_python_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_sweep(tmp_path)
+    matrix: dict[str, Any] = {
+        "systems": ("notier",),
+        "workloads": [tmp_path / "small-workload.yaml"],
+        "machines": ["skx-numa"],
+        "ratios": ["1:4"],
+        "seeds": range(1, 3),
+    }
+    run = engine.run
+
+    def broken(workload: engine.EngineWorkload, request: dict[str, Any]) -> dict[str, Any]:
+        if request["seed"] == 2 and request["system"] == "notier":
+            raise RuntimeError("broken")
+        return run(workload, request)
+
+    monkeypatch.setattr(engine, "run", broken)
+    found = tiertune_api.sweep(matrix, results=tmp_path)
+    assert list(found.rows["seed"]) == [1, 2]
+    assert list(found.groups["seeds"]) == [1], "the medians are of one"
+    with pytest.raises(InputError) as refused:
+        tiertune_api.sweep({**matrix, "systems": ["notiers"]}, results=tmp_path)
+    assert refused.value.sentences == (
+        "sweep: systems[0]: there is no system 'notiers'; did you mean 'notier'?",
+    )
+    with pytest.raises(InputError, match=r"sweep: 1j is nothing that a file holds"):
+        tiertune_api.sweep({**matrix, "seeds": 1j}, results=tmp_path)

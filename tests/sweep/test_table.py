@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tiertune.tuner.sweep.definition import Table
 from tiertune.tuner.sweep.measured import Group, spread
 from tiertune.tuner.sweep.row import Coordinates
@@ -76,3 +78,13 @@ def test_pieces_fit_and_keep_columns_together() -> None:
         assert sum(widths) + 2 * (len(widths) - 1) <= 60
         assert [row[0] for row in rows] == ["a", "b"]
     assert sum(len(columns) - 1 for columns, _ in cut) == 24
+
+
+def test_a_figure_that_some_seeds_have_not_is_marked() -> None:
+    at, spreads = GROUPS[0].at, {"slowdown": spread([1.0, 2.0, 3.0]), "convergence_s": spread([7.0])}
+    table = Table(by=["system"], show=["slowdown", "convergence_s"])
+    assert grid_of(table, [Group(at, {"ok": 3}, spreads, {})], {}).rows == [["slow", "2 (1-3)", "7*"]]
+    # Also where a cell takes in conditions of which one has it on no seed.
+    one = Group(at, {"ok": 1}, {"convergence_s": spread([7.0])}, {})
+    none = Group(replace(at, fast="1:2"), {"ok": 1}, {"slowdown": spread([1.0])}, {})
+    assert grid_of(table, [one, none], {}).rows == [["slow", "1*", "7*"]]

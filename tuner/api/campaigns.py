@@ -110,13 +110,17 @@ def _campaign_file(
     trials: int | None,
     results: Path,
 ) -> Iterator[str]:
+    from tiertune.files import InputError
+
     if isinstance(campaign, str | Path):
         yield str(campaign)
     elif campaign is not None:
         with written("campaign", campaign) as path:
             yield str(path)
     else:
-        names = [systems] if isinstance(systems, str) else list(systems or SYSTEMS)
+        names = [systems] if isinstance(systems, str) else list(SYSTEMS if systems is None else systems)
+        if not names:
+            raise InputError("systems: an empty list names nothing to tune; leave it out for hemem")
         spaces = {one: space_of(one, results) for one in names}
         with campaign_of(str(workload), str(machine or MACHINE), names, ratio, trials, spaces) as path:
             yield str(path)
@@ -156,15 +160,37 @@ def write_space(system: str, path: Path) -> None:
 
 @contextmanager
 def written(kind: str, document: Document) -> Iterator[Path]:
-    """`document` as a file of its kind, gone afterwards."""
+    """`document` as a file of its kind, gone afterwards: what is wrong in it is told without its place."""
     import tempfile
 
     import yaml
 
+    from tiertune.files import InputError
+
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"{kind}.yaml")
-        path.write_text(yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True), encoding="utf-8")
-        yield path
+        try:
+            text = yaml.safe_dump(_plain(document), sort_keys=False, allow_unicode=True)
+        except yaml.YAMLError as error:
+            what = error.args[1] if len(error.args) > 1 else error
+            raise InputError(
+                f"{kind}: {what!r} is nothing that a file holds; give text, numbers, lists or mappings"
+            ) from None
+        path.write_text(text, encoding="utf-8")
+        try:
+            yield path
+        except InputError as error:
+            place = rf"^{re.escape(str(path))}(:\d+)?: "
+            raise InputError(*(re.sub(place, f"{kind}: ", one) for one in error.sentences)) from None
+
+
+def _plain(value: object) -> object:
+    """Paths as text, ranges as lists, and mappings and lists of any kind as plain ones."""
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [_plain(one) for one in value]
+    return str(value) if isinstance(value, Path) else value
 
 
 def listener_of(plan: CampaignPlan, progress: Callable[[Progress], None] | None) -> Listener:

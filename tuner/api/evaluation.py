@@ -88,13 +88,15 @@ def run(
 
     from tiertune.adapters.registry import adapter_for
     from tiertune.files import InputError
+    from tiertune.tuner.api import limits
 
     adapter = adapter_for(system)
     for name, given, valid in (("mode", mode, get_args(Mode)), ("noise", noise, get_args(Noise))):
         if given not in valid:
             raise InputError(f"{name} {given}: use {' or '.join(valid)}")
-    if timeline_points < 0:
-        raise InputError(f"timeline_points {timeline_points}: use 0 for none, or more")
+    limits.check("timeline_points", timeline_points, limits.TIMELINE_POINTS)
+    if threads is not None:
+        limits.check("threads", threads, limits.THREADS)
     document, measured = evaluate(
         adapter, dict(config or {}), str(workload), str(machine), ratio, page_size, threads, seeds_of(seeds),
         mode, Path(results), notify or (lambda text: None), timeline_points, noise,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -12,6 +13,7 @@ class Limits(NamedTuple):
 
     least: int
     most: int
+    whole: bool = True
 
 
 SEEDS = Limits(5, 1000)
@@ -19,17 +21,23 @@ SEEDS = Limits(5, 1000)
 JOBS = Limits(1, 256)
 CANDIDATES = Limits(1, 5)
 PORTFOLIO = Limits(1, 8)
-LEAST_PCT = Limits(0, 1000)
-KEEP_PCT = Limits(10, 100)
+LEAST_PCT = Limits(0, 1000, whole=False)
+KEEP_PCT = Limits(10, 100, whole=False)
 SLICES = Limits(0, 16)
 POINTS = Limits(3, 65)
 GRID = Limits(3, 33)
+THREADS = Limits(1, 4096)
+TIMELINE_POINTS = Limits(0, 10**9)
+"""0 for none."""
 
 
 def check(name: str, value: float, limits: Limits) -> None:
-    """Raises `InputError` where an argument is out of its limits."""
+    """Raises `InputError` where an argument is no number of its kind, or out of its limits."""
     from tiertune.files import InputError
 
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral if limits.whole else numbers.Real):
+        what = "whole number" if limits.whole else "number"
+        raise InputError(f"{name}: {value!r} is no {what}; valid are {limits.least} to {limits.most}")
     if not limits.least <= value <= limits.most:
         near = limits.least if value < limits.least else limits.most
         raise InputError(
@@ -37,11 +45,11 @@ def check(name: str, value: float, limits: Limits) -> None:
         )
 
 
-def check_numbers(name: str, numbers: Iterable[int] | None, most: int, what: str) -> None:
+def check_numbers(name: str, given: Iterable[int] | None, most: int, what: str) -> None:
     """Raises `InputError` where one of `numbers`, which people count from 1, is of nothing."""
     from tiertune.files import InputError
 
-    for number in numbers or ():
+    for number in given or ():
         if not 1 <= number <= most:
             near = "smallest is 1" if number < 1 else f"largest is {most}"
             raise InputError(f"{name} {number}: {what} {most}; the {near}")

@@ -170,9 +170,12 @@ def record(
     """
     from tiertune.files import InputError
     from tiertune.machines.definition import load_machine
+    from tiertune.tuner.api import limits
     from tiertune.workloads.definition import load_workload
     from tiertune.workloads.profile import profile_for, profile_path, record_request
 
+    if threads is not None:
+        limits.check("threads", threads, limits.THREADS)
     definition, model = load_workload(str(workload)), load_machine(str(machine))
     if definition.sim.record is None:
         raise InputError(

@@ -160,12 +160,14 @@ def _result(
 ) -> SweepResult:
     import pandas as pd
 
+    from tiertune.tuner.trial import Status
+
     flat = [
         {
             "id": row.plan.id,
             **vars(row.at),
             "status": str(row.result.status),
-            "error": row.result.error,
+            "error": row.said,
             **{f"knob.{name}": value for name, value in row.plan.config.items()},
             **row.values,
         }
@@ -174,7 +176,7 @@ def _result(
     medians = []
     for group in groups:
         at = {name: value for name, value in vars(group.at).items() if name != "seed"}
-        seeds = sum(group.statuses.values())
+        seeds = group.statuses.get(Status.OK, 0)
         spreads = {name: spread.median for name, spread in group.spreads.items()}
         medians.append({**at, "seeds": seeds, **spreads})
     series = [pd.DataFrame(row.result.timeline).assign(id=row.plan.id) for row in rows if row.result.timeline]

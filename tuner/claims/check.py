@@ -16,6 +16,25 @@ Taken = Literal["each", "lowest", "highest", "mean", "median"]
 Together = Literal["mean", "geomean", "lowest", "highest", "share_above", "mean_above"]
 Correction = Literal["quotient", "saturating"]
 COMPARED = ("value", "ratio", "difference")
+BOUNDED = (*COMPARED, "correlation", "prediction")
+KINDS_OF = {
+    "of": (*BOUNDED, "trend", "balance", "optima"),
+    "to": ("ratio", "difference", "prediction"),
+    "beside": ("balance", "correlation", "prediction"),
+    "beside_per": ("prediction",),
+    "corrected_by": ("prediction",),
+    "correction": ("prediction",),
+    "gain": ("prediction",),
+    "over": ("trend", "balance", "optima"),
+    "direction": ("trend",),
+    "slack_pct": ("trend",),
+    "expected": BOUNDED,
+    "within_pct": BOUNDED,
+    "within": BOUNDED,
+    "least": (*BOUNDED, "optima"),
+    "most": BOUNDED,
+}
+"""Kinds of checks that heed a key: with another kind it would seem to be checked, and is not."""
 
 
 class Position(Strict):
@@ -176,11 +195,14 @@ class Check(Strict):
             yield ("together",), f"is for kinds value, ratio and difference, not {self.kind}"
         if self.together is not None and self.misses_allowed:
             yield ("misses_allowed",), "is for figures by themselves; 'together' makes one of them"
+        yield from self._out_of_place()
         if self.kind == "order":
             if len(self.rows) < 2:
                 yield ("rows",), "is missing: at least two groups of rows, the lowest first"
+            for number, tier in enumerate(self.rows):
+                if not tier:
+                    yield ("rows", number), "is an empty group; name a row, or leave it out"
             return
-        yield from self._out_of_place()
         if self.rows:
             yield ("rows",), f"is for kind order; a {self.kind} has 'of'"
         if self.kind in ("trend", "balance", "optima"):
@@ -204,13 +226,28 @@ class Check(Strict):
             yield ("within_pct",), "is missing: how far from 'expected' the figure may be, in percent"
         if self.expected is None and self.least is None and self.most is None:
             yield ("expected",), "is missing: a figure, or 'least' or 'most'"
+            return
+        if self.expected is None:
+            for key in ("within_pct", "within"):
+                if getattr(self, key) is not None:
+                    yield (key,), "is of 'expected', which is missing"
+        elif self.within_pct is None and self.within is None:
+            return
+        low, high = self.bounds()
+        if low > high:
+            key = "most" if self.most == high else "least"
+            yield (key,), f"leaves nothing that would do: at least {low:g} and at most {high:g}"
 
     def _out_of_place(self) -> Iterator[tuple[Place, str]]:
         """Keys that are for another kind of check."""
-        if self.kind != "prediction":
-            for key in ("beside_per", "corrected_by", "gain"):
-                if getattr(self, key) is not None:
-                    yield (key,), f"is for kind prediction, not {self.kind}"
+        for key, kinds in KINDS_OF.items():
+            if self.kind not in kinds and key in self.model_fields_set:
+                word = "kind" if len(kinds) == 1 else "kinds"
+                named = " and ".join(", ".join(kinds).rsplit(", ", 1))
+                yield (key,), f"is for {word} {named}, not {self.kind}"
+        for key, given in (("over", [self.over]), ("each", self.each)):
+            if "seed" in given:
+                yield (key,), "cannot be seed: figures are medians over seeds"
         for key in ("of", "to"):
             selector = getattr(self, key)
             if selector is not None and selector.divided_by is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import geometric_mean, mean
 
 from tiertune.tuner.claims.check import Check, Selector
-from tiertune.tuner.claims.figure import MissingRowError, chosen_by, figure_of, taken, told_apart
+from tiertune.tuner.claims.figure import MissingRowError, chosen_by, figure_of, quotient, taken, told_apart
 from tiertune.tuner.claims.finding import Finding, label_of, span_of
 from tiertune.tuner.sweep.measured import Group
 
@@ -31,7 +31,9 @@ def together(check: Check, places: Sequence[Sequence[Group]]) -> Finding:
         # Where each place has one figure, the place says which it is.
         alone = label.removesuffix(": ") if len(found) == 1 else ""
         figures |= {alone or f"{label}{name}": figure for name, figure in found}
-    one = _TOGETHER[check.together](list(figures.values()), 1.0 if check.kind == "ratio" else 0.0)
+    one = math.nan
+    if not any(map(math.isnan, figures.values())):  # which of them is the lowest would hang on their order
+        one = _TOGETHER[check.together](list(figures.values()), 1.0 if check.kind == "ratio" else 0.0)
     over = " and ".join(check.each) or "rows"
     said = f"{check.together.replace('_', ' ')} of {_phrase(check, check.of.said())} over {over}"
     told = ", ".join(f"{name} {_told(figure)}" for name, figure in figures.items())
@@ -96,7 +98,7 @@ def _sign(check: Check) -> str:
 def _between(check: Check, figure: float, other: float) -> float:
     if check.kind == "difference":
         return figure - other
-    return figure / other if other else math.inf
+    return quotient(figure, other)
 
 
 def _one(check: Check, selector: Selector, groups: Sequence[Group]) -> float:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr
 
 from tiertune.document import Path as Place
-from tiertune.fields import Integer, Name, Text
+from tiertune.fields import Integer, Name, Text, name_mistake
 from tiertune.files import Strict, find, load
 from tiertune.nearest import nearest
 from tiertune.tuner.claims.check import Check, Picture
@@ -106,6 +106,8 @@ class Claim(Strict):
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Either it can be checked or there is a reason why not."""
+        if mistake := name_mistake(self.id.lower()):
+            yield ("id",), f"names files, and '{self.id.lower()}' {mistake}"
         if self.not_checkable is not None:
             if self.sweep is not None or self.scene is not None or self.checks:
                 yield ("not_checkable",), "cannot stand beside 'sweep' and 'checks'; keep one of them"

@@ -8,9 +8,8 @@ from statistics import mean, median
 
 from tiertune.tuner.claims.check import Position, Selector
 from tiertune.tuner.claims.definition import PERFORMANCE
-from tiertune.tuner.sweep.measured import KNOB, Group
-
-CONVERGENCE, LAST_CHANGE = "convergence_s", "last_change_s"
+from tiertune.tuner.sweep.measured import CONVERGENCE, KNOB, Group
+from tiertune.tuner.trial import Status
 
 
 class MissingRowError(Exception):
@@ -46,6 +45,8 @@ def twin_of(group: Group, at: Position, groups: Sequence[Group]) -> Group:
 
 
 def taken(selector: Selector, figures: Sequence[float]) -> float:
+    if any(map(math.isnan, figures)):  # lowest and highest would hang on their order
+        return math.nan
     ways: dict[str, Callable[[Sequence[float]], float]] = {
         "lowest": min,
         "highest": max,
@@ -53,6 +54,13 @@ def taken(selector: Selector, figures: Sequence[float]) -> float:
         "median": median,
     }
     return ways[selector.take](figures) if selector.take in ways else figures[0]
+
+
+def quotient(figure: float, other: float) -> float:
+    """`figure / other`; of nothing to nothing there is no "so many times as much"."""
+    if other:
+        return figure / other
+    return math.copysign(math.inf, figure) if figure else math.nan
 
 
 def told_apart(group: Group, groups: Sequence[Group]) -> str:
@@ -66,31 +74,28 @@ def figure_of(group: Group, metric: str, per: str | None = None) -> float:
     """The median over seeds of a figure of a group; raises `MissingRowError` when there is none.
 
     With `per` that figure is divided by another one of the group. What has a change to
-    settle after, and has not by the end of half its runs or more, takes for ever.
+    settle after, and has not by the end of a run, takes for ever there. Of seeds that failed, or have no
+    such figure, the others say nothing.
     """
+    lost = [f"{count} {status}" for status, count in group.statuses.items() if status != Status.OK]
+    if lost and Status.OK in group.statuses:
+        raise MissingRowError(f"{group.at.system} was not measured on every seed ({', '.join(lost)})")
     if metric.startswith(KNOB):
         return _knob(group, metric.removeprefix(KNOB), per)
     spread = group.spreads.get("slowdown" if metric == PERFORMANCE else metric)
-    if metric == CONVERGENCE and LAST_CHANGE in group.spreads and _unsettled(group):
-        return math.inf
-    if spread is None:
+    if metric == CONVERGENCE and group.settled is not None:
+        figure = group.settled
+    elif spread is None:
         raise MissingRowError(f"{group.at.system} has no '{metric}' ({', '.join(group.statuses)})")
-    figure = 1 / spread.median if metric == PERFORMANCE else spread.median
-    if per is None:
-        return figure
-    other = figure_of(group, per)
-    return figure / other if other else math.inf
-
-
-def _unsettled(group: Group) -> bool:
-    settled = group.spreads.get(CONVERGENCE)
-    return settled is None or 2 * settled.seeds <= group.spreads[LAST_CHANGE].seeds
+    elif spread.seeds < group.statuses[Status.OK]:
+        seeds = group.statuses[Status.OK]
+        raise MissingRowError(f"{group.at.system} has '{metric}' on {spread.seeds} of {seeds} seeds only")
+    else:
+        figure = 1 / spread.median if metric == PERFORMANCE else spread.median
+    return figure if per is None else quotient(figure, figure_of(group, per))
 
 
 def _knob(group: Group, name: str, per: str | None) -> float:
     if name not in group.knobs:
         raise MissingRowError(f"{group.at.system} has no number for knob {name} in config {group.at.config}")
-    if per is None:
-        return group.knobs[name]
-    other = figure_of(group, per)
-    return group.knobs[name] / other if other else math.inf
+    return group.knobs[name] if per is None else quotient(group.knobs[name], figure_of(group, per))

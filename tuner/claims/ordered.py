@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from tiertune.tuner.claims.check import Check, Selector
-from tiertune.tuner.claims.figure import MissingRowError, chosen_by, figure_of, taken, twin_of
+from tiertune.tuner.claims.figure import MissingRowError, chosen_by, figure_of, quotient, taken, twin_of
 from tiertune.tuner.claims.finding import Finding, span_of
 from tiertune.tuner.sweep.measured import Group
+from tiertune.tuner.sweep.quantity import MINIMIZE, direction_of
+from tiertune.tuner.sweep.window import WINDOW
 
 
 def order(check: Check, groups: Sequence[Group], label: str) -> Finding:
@@ -22,7 +24,9 @@ def order(check: Check, groups: Sequence[Group], label: str) -> Finding:
         tiers.append(
             [taken(row, [_figure(check, row, group, groups) for group in those]) for row, those in chosen]
         )
-    holds = all(max(lower) < min(upper) for lower, upper in pairwise(tiers))
+    # What is undefined has no place in an order.
+    known = not any(math.isnan(figure) for tier in tiers for figure in tier)
+    holds = known and all(max(lower) < min(upper) for lower, upper in pairwise(tiers))
     names = [[row.said() for row in tier] for tier in check.rows]
     flat = sorted(
         (figure, name)
@@ -39,8 +43,7 @@ def _figure(check: Check, row: Selector, group: Group, groups: Sequence[Group]) 
     figure = figure_of(group, check.metric, check.per)
     if row.divided_by is None:
         return figure
-    other = figure_of(twin_of(group, row.divided_by, groups), check.metric, check.per)
-    return figure / other if other else math.inf
+    return quotient(figure, figure_of(twin_of(group, row.divided_by, groups), check.metric, check.per))
 
 
 def trend(check: Check, chosen: Sequence[Group], label: str) -> Finding:
@@ -57,14 +60,20 @@ def trend(check: Check, chosen: Sequence[Group], label: str) -> Finding:
 
 
 def balance(check: Check, chosen: Sequence[Group], label: str) -> Finding:
-    """Whether the figures have one peak, within a step of where `beside` and `per` meet."""
+    """Whether the figures have one peak, within a step of where `beside` and `per` meet; or one valley, where
+    lower is better."""
     line = _line(check, chosen)
     figures = [figure_of(group, check.metric) for group in line]
     assert check.beside is not None
-    gaps = [abs(math.log(figure_of(group, check.beside, check.per))) for group in line]
-    peak, meeting = figures.index(max(figures)), gaps.index(min(gaps))
-    one_peak = all(a < b for a, b in pairwise(figures[: peak + 1])) and all(
-        a > b for a, b in pairwise(figures[peak:])
+    shares = [figure_of(group, check.beside, check.per) for group in line]
+    if wrong := [share for share in shares if not 0.0 < share < math.inf]:
+        raise MissingRowError(f"{check.beside} / {check.per} is {wrong[0]:g} in a row, where nothing meets")
+    gaps = [abs(math.log(share)) for share in shares]
+    sign = _sign(check)
+    goods = [sign * figure for figure in figures]
+    peak, meeting = goods.index(max(goods)), gaps.index(min(gaps))
+    one_peak = all(a < b for a, b in pairwise(goods[: peak + 1])) and all(
+        a > b for a, b in pairwise(goods[peak:])
     )
     assert check.over is not None
     at = [group.at.value(check.over) for group in line]
@@ -72,9 +81,22 @@ def balance(check: Check, chosen: Sequence[Group], label: str) -> Finding:
     said = f"{label}{check.metric} over {check.over}"
     return Finding(
         one_peak and abs(peak - meeting) <= 1,
-        f"{said}: {told}, highest at {at[peak]}, {check.beside} meets {check.per} at {at[meeting]}",
-        f"{said}: one peak, within a step of where {check.beside} meets {check.per}",
+        f"{said}: {told}, {'highest' if sign > 0 else 'lowest'} at {at[peak]},"
+        f" {check.beside} meets {check.per} at {at[meeting]}",
+        f"{said}: one {'peak' if sign > 0 else 'valley'}, within a step of where {check.beside} meets"
+        f" {check.per}",
     )
+
+
+def _sign(check: Check) -> float:
+    """1 where higher is better, or neither; -1 where lower is."""
+    from tiertune import engine
+
+    directions = {metric.name: metric.direction for metric in engine.metrics()}
+    of = check.metric
+    if of.startswith(WINDOW):  # a column of the series is named like the metric that it is of
+        of = of.rpartition(".")[0].rpartition(".")[2]
+    return -1.0 if direction_of(of, directions) == MINIMIZE else 1.0
 
 
 def _line(check: Check, chosen: Sequence[Group]) -> Sequence[Group]:
@@ -113,12 +135,15 @@ def optima(check: Check, chosen: Sequence[Group], label: str) -> Finding:
         figures[group.at.config] = figure_of(group, check.metric, check.per)
     if len(places) < 2 or min(map(len, places.values())) < 2:
         raise MissingRowError(f"'{check.of.said()}' has no two configs at two values of {check.over} each")
-    best = {place: max(figures, key=lambda name: figures[name]) for place, figures in places.items()}
-    spans = {place: max(figures.values()) / min(figures.values()) for place, figures in places.items()}
+    sign = _sign(check)
+    best = {place: max(figures, key=lambda name: sign * figures[name]) for place, figures in places.items()}
+    spans = {
+        place: quotient(max(figures.values()), min(figures.values())) for place, figures in places.items()
+    }
     told = ", ".join(f"{place}: {best[place]}, {spans[place]:.4g} times the worst" for place in places)
     said = f"{label}best {check.called()} over {check.over}"
     return Finding(
-        len(set(best.values())) == len(best) and min(spans.values()) >= check.least,
+        len(set(best.values())) == len(best) and all(span >= check.least for span in spans.values()),
         f"{said}: {told}",
         f"{said}: another config each time, at least {check.least:.4g} times the worst",
     )

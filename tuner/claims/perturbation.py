@@ -101,6 +101,8 @@ def resized(workload: Workload, factor: float) -> Workload:
     Graphs have 2^n vertices, so that edges for each of them are changed, which records anew. Raises
     `UnchangeableError` where the workload has no size that can be changed so.
     """
+    if workload.sim.profile is not None:
+        raise UnchangeableError(f"{workload.name} is the measured profile of one size")
     if workload.sim.record is not None and workload.sim.record.kernel in POWERS_OF_TWO:
         raise UnchangeableError(f"{workload.name} has sizes that are powers of two")
     document = workload.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -128,10 +130,13 @@ def resized(workload: Workload, factor: float) -> Workload:
                 else round(value * factor**power)
             )
     try:
-        return Workload.model_validate(document)
+        changed_workload = Workload.model_validate(document)
     except ValidationError as error:
         said = error.errors()[0]["msg"]
         raise UnchangeableError(f"{workload.name} cannot be {factor:g} times as large: {said}") from error
+    if changed_workload == workload:
+        raise UnchangeableError(f"{workload.name} is too small to be {factor:g} times as large")
+    return changed_workload
 
 
 @dataclass(frozen=True)

@@ -43,12 +43,32 @@ def series_of(picture: Picture, groups: Sequence[Group]) -> list[Series]:
     places = list(dict.fromkeys(_place(picture, group, chosen) for group in chosen))
     made = []
     for name in dict.fromkeys(group.at.value(picture.by) for group in chosen):
-        mine = {_place(picture, g, chosen): g for g in chosen if g.at.value(picture.by) == name}
-        at = [place for place in places if place in mine]
-        printed: list[float | None] = [*published.get(name, [])]
-        printed += [None] * (len(at) - len(printed))
-        made.append(Series(name, at, [_figure(mine[place], picture) for place in at], printed[: len(at)]))
+        found = [group for group in chosen if group.at.value(picture.by) == name]
+        lines: dict[str, dict[str, Group]] = {}
+        for group in found:
+            line = lines.setdefault(f"{name} {_beside(picture, group, found)}".strip(), {})
+            line[_place(picture, group, chosen)] = group
+        for called, mine in lines.items():
+            at = [place for place in places if place in mine]
+            printed: list[float | None] = [*published.pop(name, [])]  # once, with the first of its lines
+            printed += [None] * (len(at) - len(printed))
+            figures = [_figure(mine[place], picture) for place in at]
+            made.append(Series(called, at, figures, printed[: len(at)]))
     return made
+
+
+def _beside(picture: Picture, group: Group, groups: Sequence[Group]) -> str:
+    """What tells a row from others at the same place of its line: each has a line of its own."""
+    if picture.over is None:
+        return ""
+    at = group.at.value(picture.over)
+    rivals = [other for other in groups if other.at.value(picture.over) == at]
+    if len(rivals) < 2:
+        return ""
+    own = {"page_bytes" if name == "page_size" else name for name in (picture.by, picture.over)}
+    names = [name for name in group.at.__dataclass_fields__ if name not in (*own, "seed")]
+    varying = [name for name in names if len({getattr(other.at, name) for other in rivals}) > 1]
+    return " ".join(str(getattr(group.at, name)) for name in varying)
 
 
 def _place(picture: Picture, group: Group, groups: Sequence[Group]) -> str:

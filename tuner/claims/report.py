@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tiertune.tuner.claims.definition import Claim, Claims
-from tiertune.tuner.claims.picture import draw, label_of, picture_of, series_of
+from tiertune.tuner.claims.picture import MOST_LINES, draw, label_of, picture_of, series_of
 from tiertune.tuner.claims.verdict import Judged, Verdict
 from tiertune.tuner.report.environment import Figure, report_environment
 from tiertune.tuner.report.plain import csv_text
@@ -136,6 +136,8 @@ def _figure(claim: Claim, groups: Sequence[Group], name: str) -> Figure | None:
     metric = picture.metric if picture.per is None else f"{picture.metric} per {picture.per}"
     head = [picture.by, picture.over or "at", metric, "published"]
     caption = "Medians over seeds." + (" Hollow: as published." if picture.published else "")
+    if len(series) > MOST_LINES:
+        caption += f" {MOST_LINES} of {len(series)} are drawn."
     return Figure(
         name,
         f"{claim.id}: {label_of(picture)}",

@@ -55,12 +55,7 @@ def judge(claim: Claim, groups: Sequence[Group]) -> Judged:
     """The verdict on `claim` by the groups of its sweep."""
     if claim.not_checkable is not None:
         return Judged(claim, Verdict.NOT_CHECKABLE, "", "", claim.not_checkable)
-    broken = [
-        f"{group.at.system}: {error}"
-        for group in groups
-        for (_, error) in group.errors
-        if "ok" not in group.statuses
-    ]
+    broken = [f"{group.at.system}: {error}" for group in groups for (_, error) in group.errors]
     findings: list[Finding] = []
     failed: list[Finding] = []
     try:
@@ -71,6 +66,11 @@ def judge(claim: Claim, groups: Sequence[Group]) -> Judged:
                 if check.together is None
                 else [together(check, places)]
             )
+            if 0 < len(found) <= check.misses_allowed:
+                raise MissingRowError(
+                    f"misses_allowed: {check.misses_allowed} would let all {len(found)} figures of"
+                    f" '{check.called()}' fail"
+                )
             misses = [finding for finding in found if not finding.holds]
             findings += found
             if len(misses) > check.misses_allowed:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiertune.tuner.cli.failures import guarded, stopped_measuring, was_interrupted
+from tiertune.tuner.cli.failures import BUG, guarded, stopped_measuring, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, Figures, Json, OpenPage, Results
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def reproduce(
 
     Each claim is a sweep and checks on the medians over its seeds; campaigns
     whose winners it runs are run first. What was measured before with the same
-    engine is read back.
+    engine is read back. Exit code 1 where a run crashed.
 
     \b
     Examples:
@@ -73,6 +73,7 @@ def reproduce(
     from tiertune.tuner.report.files import write_whole
     from tiertune.tuner.sweep.matrix import rows_of
     from tiertune.tuner.sweep.measured import groups_of, measured_rows
+    from tiertune.tuner.trial import Status
 
     jobs = jobs or len(os.sched_getaffinity(0))
     loaded = load_claims(claims)
@@ -112,7 +113,7 @@ def reproduce(
     }
     # What is about some of the claims goes beside what is about all of them, not in its place.
     name = _stem(loaded.name, [part for _, part in asked])
-    commands = _commands(claims, asked)
+    commands = _commands(claims, asked, campaigns)
     page = results / "claims" / f"{name}.html"
     texts = {
         results / "claims" / f"{name}.json": json.dumps(document, indent=2, ensure_ascii=False) + "\n",
@@ -124,7 +125,8 @@ def reproduce(
         write_whole(path, text)
     paths = [*texts, *figure_files(figures, lambda: figures_of(judged, groups))]
     if perturb:
-        perturbed = _perturbed(judged, plans, sweeps, results, jobs, fresh)
+        perturbed, off = _perturbed(judged, plans, sweeps, results, jobs, fresh)
+        found |= off
         document["perturbed"] = perturbed
         path = results / "claims" / f"{name}-perturbed.json"
         write_whole(path, json.dumps(perturbed, indent=2, ensure_ascii=False) + "\n")
@@ -137,6 +139,8 @@ def reproduce(
             _print_perturbed(perturbed)
     if open_page:
         show(page)
+    if any(result.status == Status.CRASHED for result in found.values()):
+        raise typer.Exit(BUG)
 
 
 def _measure(plans: Sequence[PlannedRow], results: Path, jobs: int, fresh: bool) -> dict[str, Result]:
@@ -162,7 +166,7 @@ def _stem(claims: str, asked: Sequence[str]) -> str:
     return "-".join([claims, *parts[:MOST_NAMED], *more])
 
 
-def _commands(claims: str, asked: Sequence[tuple[str, str]]) -> list[str]:
+def _commands(claims: str, asked: Sequence[tuple[str, str]], campaigns: bool) -> list[str]:
     """What makes the scoreboard again."""
     import shlex
 
@@ -170,7 +174,8 @@ def _commands(claims: str, asked: Sequence[tuple[str, str]]) -> list[str]:
     from tiertune.tuner.report.data import checkout
 
     given = [part for option in (("--claims", claims), *asked) for part in option]
-    command = [".venv/bin/tiertune", "reproduce", *given, "--results", "results-again"]
+    left_out = [] if campaigns else ["--no-campaigns"]
+    command = [".venv/bin/tiertune", "reproduce", *given, *left_out, "--results", "results-again"]
     return [*checkout([environment_facts()["git"]]), shlex.join(command)]
 
 
@@ -208,8 +213,8 @@ def _perturbed(
     results: Path,
     jobs: int,
     fresh: bool,
-) -> list[dict[str, Any]]:
-    """Every claim that has a verdict, judged again on rows that are a little off."""
+) -> tuple[list[dict[str, Any]], dict[str, Result]]:
+    """Every claim that has a verdict, judged again on rows that are a little off; and what was measured."""
     from tiertune.tuner.claims.perturbation import (
         PERTURBATIONS,
         Perturbable,
@@ -239,11 +244,13 @@ def _perturbed(
                     entry.claim, changed[key], one, found, sweeps[entry.claim.id].relative_to
                 )
         told = [ended[entry.claim.id, one.name].document(entry) for one in PERTURBATIONS]
-        stays = all(item["stays"] is not False for item in told)
+        verdicts = [item["stays"] for item in told if item["stays"] is not None]
+        # Of what could not be changed at all, nobody knows.
+        stays = all(verdicts) if verdicts else None
         documents.append(
             {"id": entry.claim.id, "verdict": str(entry.verdict), "stays": stays, "perturbations": told}
         )
-    return documents
+    return documents, found
 
 
 def _print_perturbed(documents: Sequence[dict[str, Any]]) -> None:
@@ -266,11 +273,15 @@ def _print_perturbed(documents: Sequence[dict[str, Any]]) -> None:
     out = console()
     for document in documents:
         for item in document["perturbations"]:
-            if item["stays"] is not True:
+            if item["stays"] is not True or item["reason"]:
                 why = "; ".join(part for part in (item["measured"], item["reason"]) if part)
                 out.print(f"{document['id']} {item['perturbation']}: {why}", markup=False)
-    staying = sum(document["stays"] for document in documents)
-    out.print(f"verdicts that stay under every perturbation: {staying} of {len(documents)}", markup=False)
+    staying = [document for document in documents if document["stays"]]
+    fully = sum(all(item["stays"] for item in document["perturbations"]) for document in staying)
+    said = f"verdicts that stay under every perturbation: {fully} of {len(documents)}"
+    if fully < len(staying):
+        said += f"; under all that were possible: {len(staying)}"
+    out.print(said, markup=False)
 
 
 def _print(judged: Sequence[Judged], paths: Sequence[Path]) -> None:

@@ -73,7 +73,7 @@ def sweep(
         loaded = with_seeds(loaded, parse_seeds(seeds))
     plans = rows_of(loaded, results)
     if dry_run and plans:
-        _print_plan(loaded, plans, results, as_json)
+        _print_plan(loaded, plans, results, fresh, timelines or loaded.timelines, as_json)
         return
     check_runnable(loaded, plans)
     given = (("--by", by), ("--across", across), ("--show", show), ("--seeds", seeds))
@@ -118,7 +118,6 @@ def _measure(
     from tiertune.tuner.cli.output import console, figure_files, print_json, show
     from tiertune.tuner.sweep.page import figures_of
     from tiertune.tuner.sweep.progress import watching
-    from tiertune.tuner.trial import Status
 
     cores = len(os.sched_getaffinity(0))
     try:
@@ -146,7 +145,7 @@ def _measure(
         _print(loaded.table, groups, paths)
     if open_page:
         show(page)
-    return any(row.result.status == Status.CRASHED for row in rows)
+    return any(row.crashed for row in rows)
 
 
 def _print(table: Table, groups: Sequence[Group], paths: Sequence[Path]) -> None:
@@ -185,13 +184,26 @@ def _print(table: Table, groups: Sequence[Group], paths: Sequence[Path]) -> None
 
 def _print_notes(table: Table, groups: Sequence[Group]) -> None:
     """What the table's words mean, and why rows are missing from it."""
+    from tiertune.nearest import nearest
     from tiertune.tuner.cli.output import console
+    from tiertune.tuner.sweep.definition import GAUGE, OBJECT
+    from tiertune.tuner.sweep.quantity import NOT_RANKED
+    from tiertune.tuner.sweep.table import lacks
 
     out = console()
     if any(name.startswith("slowdown") for name in table.show):
         out.print("slowdown: the workload's metric against all-fast, how many times worse", markup=False)
+    there = {name for group in groups for name in group.spreads}
     if any("ok" in group.statuses and len(group.statuses) > 1 for group in groups):
         out.print("* some of these seeds failed", markup=False)
+    elif any(name in there and lacks(group, name) for name in table.show for group in groups):
+        out.print("* not all of these rows have the figure", markup=False)
+    for name in table.show:
+        if name not in there and name not in NOT_RANKED:
+            # Gauges and objects have their names from what runs; all others are known.
+            alike = [other for other in there if other.startswith((GAUGE, OBJECT))]
+            near = nearest(name, sorted(alike)) if name.startswith((GAUGE, OBJECT)) else None
+            out.print(f"no row has {name}" + (f"; did you mean {near}?" if near else ""), markup=False)
     reasons: Counter[tuple[str, str]] = Counter()
     for group in groups:
         reasons.update(group.errors)
@@ -202,7 +214,9 @@ def _print_notes(table: Table, groups: Sequence[Group]) -> None:
         out.print(f"and {len(reasons) - MOST_REASONS} more reasons, in the files", markup=False)
 
 
-def _print_plan(loaded: Sweep, plans: Sequence[PlannedRow], results: Path, as_json: bool) -> None:
+def _print_plan(
+    loaded: Sweep, plans: Sequence[PlannedRow], results: Path, fresh: bool, timelines: bool, as_json: bool
+) -> None:
     """`--dry-run`: the rows, and how much of them would have to be measured."""
     from dataclasses import asdict
 
@@ -214,9 +228,9 @@ def _print_plan(loaded: Sweep, plans: Sequence[PlannedRow], results: Path, as_js
 
     runs = runs_of(plans)
     cached: set[str] = set()
-    if cache_path(results).is_file():
+    if cache_path(results).is_file() and not fresh:
         with Cache(cache_path(results)) as cache:
-            cached = set(cache.read([run.key for run in runs], timelines=False))
+            cached = set(cache.read([run.key for run in runs], timelines))
     rows: list[dict[str, Any]] = []
     for plan in plans:
         state = NOT_APPLICABLE if plan.run is None else "cached" if plan.run.key in cached else "to measure"
@@ -251,6 +265,7 @@ def _varies(plans: Sequence[PlannedRow], name: str) -> bool:
 
 def _table(loaded: Sweep, by: str | None, across: str | None, show: str | None) -> Table:
     """The file's table with what the command line says in its place; raises `InputError`."""
+    from tiertune.files import InputError
     from tiertune.tuner.sweep.axes import Coordinate
     from tiertune.tuner.sweep.definition import Table, known_values, unmeasured
 
@@ -259,10 +274,21 @@ def _table(loaded: Sweep, by: str | None, across: str | None, show: str | None) 
     if by is not None:
         given["by"] = _choices("--by", by, coordinates)
     if across is not None:
-        given["across"] = None if across == "none" else _choices("--across", across, coordinates)[0]
+        named = [None] if across == "none" else _choices("--across", across, coordinates)
+        given["across"] = named[0]
+        if len(named) > 1:
+            raise InputError(f"--across {across}: columns are of one coordinate; name the others in --by")
     if show is not None:
         known = known_values(loaded)
         given["show"] = _choices("--show", show, known, lambda name: unmeasured(loaded, name, known))
+    for option, key, text in (("--by", "by", by), ("--show", "show", show)):
+        (most,) = (
+            rule.max_length for rule in Table.model_fields[key].metadata if hasattr(rule, "max_length")
+        )
+        if len(given[key]) > most:
+            raise InputError(
+                f"{option} {text}: {len(given[key])} names; the most that a table takes is {most}"
+            )
     return Table.model_validate(given)
 
 

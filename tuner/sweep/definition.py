@@ -38,6 +38,9 @@ DERIVED = (
 RELATIVE = ("speedup", "slowdown_points")
 """What a comparison gives beside the ratio of every metric."""
 
+CACHE = "cache.sqlite"
+"""The file that all sweeps of a results folder share; it stands beside their folders."""
+
 GAUGE = "gauge."
 COUNTER, OBJECT = "counter.", "object."
 
@@ -115,6 +118,8 @@ class Sweep(Axes):
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Every matrix has what it needs; names are there once."""
+        if self.name.startswith(CACHE):
+            yield ("name",), f"'{self.name}' is the cache's place; 'my-{self.name}' is free"
         for place, axes in self.matrices():
             for key, what in (("systems", Axes), ("workloads", Axes), ("machines", Axes)):
                 if getattr(axes, key) is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tiertune import engine
 from tiertune.tuner.report.files import write_whole
-from tiertune.tuner.sweep.definition import Sweep
+from tiertune.tuner.sweep.definition import CACHE, Sweep
 from tiertune.tuner.sweep.measured import Group, MeasuredRow, knobs_text
 from tiertune.tuner.sweep.row import Coordinates
 
@@ -23,7 +23,7 @@ def folder_of(results: Path, sweep: str) -> Path:
 
 def cache_path(results: Path) -> Path:
     """The cache that all sweeps of a results folder share."""
-    return results / "sweeps" / "cache.sqlite"
+    return results / "sweeps" / CACHE
 
 
 def document_of(sweep: Sweep, rows: Sequence[MeasuredRow], groups: Sequence[Group]) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _columns(rows: Sequence[MeasuredRow]) -> dict[str, Any]:
         kind = pa.int64() if name in ("threads", "page_bytes", "seed") else pa.string()
         columns[name] = pa.array([getattr(row.at, name) for row in rows], kind)
     columns["status"] = pa.array([str(row.result.status) for row in rows], pa.string())
-    columns["error"] = pa.array([row.result.error for row in rows], pa.string())
+    columns["error"] = pa.array([row.said for row in rows], pa.string())
     columns["knobs"] = pa.array([knobs_text(row) for row in rows], pa.string())
     columns["traffic"] = pa.array(
         [json.dumps([dict(e) for e in row.plan.contention]) for row in rows], pa.string()

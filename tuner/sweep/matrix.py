@@ -49,7 +49,11 @@ def rows_of(sweep: Sweep, results: Path) -> list[PlannedRow]:
     scenes: dict[tuple[str, str, str, str], _Scene] = {}
     for place, axes in sweep.matrices():
         for row in _matrix(sweep, place, axes, configs, scenes):
-            rows.setdefault(row.at, row)
+            if rows.setdefault(row.at, row).config != row.config:
+                raise InputError(
+                    f"sweep {sweep.name}: two configs of {row.at.system} are called {row.at.config}, one of"
+                    " them by 'ablate'; rename the other"
+                )
             if len(rows) > MOST_ROWS:
                 raise InputError(f"sweep {sweep.name} has more than {MOST_ROWS} rows; split it")
     return list(rows.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from tiertune.tuner.trial import Objective, Status
 
 KNOB = "knob."
 """Before the name of a knob: its value as a figure of a group."""
+
+CONVERGENCE, LAST_CHANGE = "convergence_s", "last_change_s"
 
 EXACT = ("workload", "override", "machine", "fast", "threads", "contention", "seed")
 """Coordinates that a compared row shares unless the comparison names them; `Coordinates` has two more."""
@@ -29,6 +32,8 @@ class MeasuredRow:
     objective: Objective | None
     values: dict[str, float] = field(default_factory=dict)
     compared_with: dict[str, str | None] = field(default_factory=dict)
+    baseline: Result | None = None
+    """What slowdowns are against."""
 
     @property
     def at(self) -> Coordinates:
@@ -40,6 +45,19 @@ class MeasuredRow:
         """Whether it was measured."""
         return self.result.status == Status.OK
 
+    @property
+    def said(self) -> str | None:
+        """Why it was not measured, or has no slowdown; None where it has all."""
+        base = self.baseline
+        if not self.ok or base is None or base.status == Status.OK:
+            return self.result.error
+        return f"no slowdown, as all-fast is {base.status}: {base.error}"
+
+    @property
+    def crashed(self) -> bool:
+        """Whether its run did, or that of what slowdowns are against."""
+        return Status.CRASHED in (self.result.status, self.baseline.status if self.baseline else "")
+
     def document(self) -> dict[str, Any]:
         """The row as plain data; time series are kept apart."""
         at = {name: getattr(self.at, name) for name in Coordinates.__dataclass_fields__}
@@ -48,7 +66,7 @@ class MeasuredRow:
             "id": self.plan.id,
             **at,
             "status": result.status,
-            "error": result.error,
+            "error": self.said,
             "knobs": self.plan.config,
             "traffic": [dict(entry) for entry in self.plan.contention],
             "footprint_bytes": result.footprint_bytes or None,
@@ -79,22 +97,24 @@ def measured_rows(
         elif plan.run.key in results:
             metric = plan.run.setting.workload.metric
             rows.append(MeasuredRow(plan, results[plan.run.key], Objective(metric.name, metric.direction)))
-            _own_values(rows[-1], results.get(plan.run.baseline().key))
+            rows[-1].baseline = results.get(plan.run.baseline().key)
+            _own_values(rows[-1])
     for reference in references:
         _compare(rows, reference)
     return rows
 
 
-def _own_values(row: MeasuredRow, baseline: Result | None) -> None:
+def _own_values(row: MeasuredRow) -> None:
+    baseline = row.baseline
     if not row.ok or row.objective is None:
         return
     result = row.result
     row.values = {**result.metrics, **{f"gauge.{name}": value for name, value in result.gauges.items()}}
     row.values |= result.observed
     if result.convergence_s is not None:
-        row.values["convergence_s"] = result.convergence_s
+        row.values[CONVERGENCE] = result.convergence_s
     if result.last_change_s is not None:
-        row.values["last_change_s"] = result.last_change_s
+        row.values[LAST_CHANGE] = result.last_change_s
     if result.early_promotion_share is not None:
         row.values["early_promotion_share"] = result.early_promotion_share
         row.values["early_promotions"] = result.early_promotion_share * result.metrics["promotions"]
@@ -117,7 +137,11 @@ def _compare(rows: Sequence[MeasuredRow], reference: Reference) -> None:
         if all(getattr(row.at, name) == value for name, value in given.items()):
             places.setdefault(_exact(row.at, given), []).append(row)
     for row in rows:
-        candidates = places.get(_exact(row.at, given), [])
+        candidates = [
+            found
+            for found in places.get(_exact(row.at, given), [])
+            if _same_content(row.plan, found.plan, given)
+        ]
         other = min(candidates, key=lambda found: _distance(row.at, found.at), default=None)
         if other is None or not _related(row.at, other.at, given):
             row.compared_with[label] = None
@@ -133,6 +157,18 @@ def _compare(rows: Sequence[MeasuredRow], reference: Reference) -> None:
             if "slowdown_pct" in row.values and "slowdown_pct" in other.values:
                 points = row.values["slowdown_pct"] - other.values["slowdown_pct"]
                 row.values[f"{label}.slowdown_points"] = points
+
+
+def _same_content(mine: PlannedRow, other: PlannedRow, given: Mapping[str, object]) -> bool:
+    """Names of overrides and contention mean something within a part: what is not compared is equal."""
+    if mine.run is None or other.run is None or mine.at.part == other.at.part:
+        return True
+    here, there = mine.run.setting.documents, other.run.setting.documents
+    return (
+        (here[0] == there[0] or not given.keys().isdisjoint(("workload", "override")))
+        and (here[1] == there[1] or not given.keys().isdisjoint(("machine", "override")))
+        and (mine.contention == other.contention or not given.keys().isdisjoint(("contention", "machine")))
+    )
 
 
 def _exact(at: Coordinates, given: Mapping[str, object]) -> tuple[Any, ...]:
@@ -176,6 +212,8 @@ class Group:
     """How many rows ended with a status and its sentence."""
     knobs: dict[str, float] = field(default_factory=dict)
     """Settings that are numbers, by name."""
+    settled: float | None = None
+    """Median of `convergence_s` over all seeds, for ever where a run never settles; None without a change."""
 
     def document(self) -> dict[str, Any]:
         """The group as plain data."""
@@ -196,9 +234,7 @@ def groups_of(rows: Sequence[MeasuredRow]) -> list[Group]:
             status = str(row.result.status)
             statuses[status] = statuses.get(status, 0) + 1
         names = dict.fromkeys(name for row in members for name in row.values)
-        errors = Counter(
-            (str(row.result.status), row.result.error) for row in members if row.result.error is not None
-        )
+        errors = Counter((str(row.result.status), row.said) for row in members if row.said is not None)
         spreads = {
             name: spread([row.values[name] for row in members if name in row.values]) for name in names
         }
@@ -207,8 +243,13 @@ def groups_of(rows: Sequence[MeasuredRow]) -> list[Group]:
             for name, value in members[0].plan.config.items()
             if isinstance(value, (int, float)) and not isinstance(value, bool)
         }
-        groups.append(Group(at, statuses, spreads, dict(errors), knobs))
+        groups.append(Group(at, statuses, spreads, dict(errors), knobs, _settled(members)))
     return groups
+
+
+def _settled(rows: Sequence[MeasuredRow]) -> float | None:
+    changed = [row.values for row in rows if LAST_CHANGE in row.values]
+    return median(values.get(CONVERGENCE, math.inf) for values in changed) if changed else None
 
 
 def spread(values: Sequence[float]) -> Spread:

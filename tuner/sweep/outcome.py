@@ -30,6 +30,7 @@ class Standing(StrEnum):
     BEHIND = "behind"
     ONE_SEED = "one seed, not judged"
     FAILED = "not judged: seeds failed"
+    PARTLY = "not judged: not on every seed"
     NO_FIGURE = "has no such figure"
     NOT_RANKED = "neither way is better"
     YARDSTICK = "yardstick, not ranked"
@@ -201,7 +202,7 @@ def _entry(
     if one is first:
         return Entry(one.subject, mean, None, Standing.FIRST)
     if not one.whole or len(one.by_seed) < one.rows:
-        return Entry(one.subject, mean, None, Standing.FAILED)
+        return Entry(one.subject, mean, None, Standing.PARTLY if one.whole else Standing.FAILED)
     if first is None:
         standing = Standing.FAILED if quantity.direction else Standing.NOT_RANKED
         standing = standing if one.ranked else Standing.YARDSTICK

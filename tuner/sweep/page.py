@@ -183,7 +183,7 @@ def _several(values: Sequence[str]) -> str:
 
 def _reasons(rows: Sequence[MeasuredRow]) -> list[tuple[str, str, int]]:
     """Why rows did not run or failed: status, sentence, how many."""
-    found = Counter((str(row.result.status), row.result.error or "") for row in rows if not row.ok)
+    found = Counter((str(row.result.status), row.said or "") for row in rows if row.said or not row.ok)
     return [(status, error, count) for (status, error), count in found.items()]
 
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from tiertune import engine
@@ -14,6 +15,7 @@ from tiertune.tuner.sweep.window import Window
 from tiertune.tuner.trial import Config, canonical, fingerprint
 from tiertune.units import fast_tier_bytes, format_size
 from tiertune.workloads.definition import Workload
+from tiertune.workloads.profile_file import UnreadableProfile, read_head
 
 NOT_APPLICABLE = "not-applicable"
 """Beside the statuses of trials: a combination that cannot be run, with the reason in `error`."""
@@ -67,9 +69,12 @@ class Setting:
 
     @cached_property
     def documents(self) -> tuple[str, str]:
-        """Hashes of the workload's and machine's documents."""
-        machine = self.machine.model_dump(mode="json")
-        return fingerprint(self.workload.model_dump(mode="json")), fingerprint(machine)
+        """Hashes of the workload's and machine's documents, with what a measured profile holds now."""
+        workload, machine = self.workload.model_dump(mode="json"), self.machine.model_dump(mode="json")
+        profile = self.workload.sim.profile
+        if profile is not None and profile.digest is None:
+            workload["sim"]["profile"]["digest"] = _content(Path(profile.file))
+        return fingerprint(workload), fingerprint(machine)
 
     @cached_property
     def key(self) -> str:
@@ -80,6 +85,14 @@ class Setting:
     def machine_document(self) -> dict[str, Any]:
         """The machine as the engine takes it."""
         return self.machine.document()
+
+
+def _content(path: Path) -> str:
+    """The digest in a profile; empty where there is none, which measuring says."""
+    try:
+        return read_head(path)[1]
+    except (OSError, UnreadableProfile):
+        return ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,7 @@ def plane_of(rows: Sequence[MeasuredRow]) -> Plane:
     own = [contender_of(row.at) for row in shown]
     if len(contenders) > 1 and _follows(columns["page_size"], own):
         del columns["page_size"]
-    if not _twice(shown, own, columns):
+    if not _twice(shown, own, columns) and not _other_content(shown, columns):
         del columns["part"]
     axes: list[Axis] = []
     for name, values in columns.items():
@@ -132,6 +132,21 @@ def _twice(rows: Sequence[MeasuredRow], own: Sequence[str], columns: dict[str, l
         for number, (row, mine) in enumerate(zip(rows, own, strict=True))
     ]
     return len(set(places)) < len(places)
+
+
+def _other_content(rows: Sequence[MeasuredRow], columns: dict[str, list[str]]) -> bool:
+    """Whether parts mean different things by the same names, so that these are different scenarios."""
+    names = [name for name in columns if name not in ("part", "page_size")]
+    contents: dict[tuple[str, ...], tuple[object, ...]] = {}
+    if len(set(columns["part"])) < 2:
+        return False
+    for number, row in enumerate(rows):
+        if row.plan.run is not None:
+            place = tuple(columns[name][number] for name in names)
+            content = (*row.plan.run.setting.documents, row.plan.contention)
+            if contents.setdefault(place, content) != content:
+                return True
+    return False
 
 
 def _called(name: str, values: Sequence[str]) -> str:

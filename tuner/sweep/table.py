@@ -37,6 +37,8 @@ class _Cell:
 
     spreads: dict[str, Spread]
     statuses: dict[str, int]
+    partly: frozenset[str]
+    """Figures that some of the rows measured have not."""
 
 
 class Detail(IntEnum):
@@ -137,14 +139,21 @@ def _cell(groups: Sequence[Group]) -> _Cell:
     for group in groups:
         for status, count in group.statuses.items():
             statuses[status] = statuses.get(status, 0) + count
-    if len(groups) == 1:
-        return _Cell(groups[0].spreads, statuses)
     names = dict.fromkeys(name for group in groups for name in group.spreads)
+    partly = frozenset(name for name in names if any(lacks(group, name) for group in groups))
+    if len(groups) == 1:
+        return _Cell(groups[0].spreads, statuses, partly)
     spreads = {
         name: spread([group.spreads[name].median for group in groups if name in group.spreads])
         for name in names
     }
-    return _Cell(spreads, statuses)
+    return _Cell(spreads, statuses, partly)
+
+
+def lacks(group: Group, name: str) -> bool:
+    """Whether some rows of a group were measured and have no such figure."""
+    found = group.spreads.get(name)
+    return (found.seeds if found else 0) < group.statuses.get(Status.OK, 0)
 
 
 def _ranks(
@@ -205,7 +214,7 @@ def _text(name: str, cell: _Cell | None, rank: int | None, detail: Detail) -> st
     alone = low == high or detail is Detail.MEDIANS or (small and detail is Detail.LARGE_RANGES)
     text = middle if alone else f"{middle} ({low}-{high})"
     lost = sum(count for status, count in cell.statuses.items() if status != Status.OK)
-    return f"{text}{unit}{'*' if lost else ''}"
+    return f"{text}{unit}{'*' if lost or name in cell.partly else ''}"
 
 
 def _short(value: float) -> str:

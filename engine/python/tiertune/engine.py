@@ -7,6 +7,7 @@ returns JSON. Nothing about a knob or metric is declared in Python.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -331,6 +332,9 @@ def _said(call: Any, *arguments: Any) -> Any:
 
 def check_config(system: str, config: Mapping[str, object]) -> dict[str, Value]:
     """``config`` with defaults filled in; ``EngineError`` names key, value and nearest valid choice."""
+    for name, value in config.items():
+        if isinstance(value, float) and not math.isfinite(value):  # JSON has none
+            raise EngineError(f"{system} knob '{name}': {value} is not a finite number")
     try:
         return dict(json.loads(_native().check_config(system, json.dumps(dict(config)))))
     except ValueError as error:

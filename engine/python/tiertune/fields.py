@@ -26,17 +26,24 @@ def _ratio(value: object) -> str:
     return f"{fast}:{slow}"
 
 
+def name_mistake(text: str) -> str | None:
+    """What is wrong with a name; None where nothing is."""
+    if _NAME.fullmatch(text):
+        return None
+    hint = re.sub(r"[^a-z0-9.+]+", "-", text.lower()).strip("-+.")[:64].rstrip("-+.")
+    return "is not a name: lower-case letters, digits, dots and single dashes or plus signs, at most 64" + (
+        f"; the nearest valid name is '{hint}'" if hint else ""
+    )
+
+
 def _name(value: object) -> object:
-    if isinstance(value, str) and not _NAME.fullmatch(value):
-        hint = re.sub(r"[^a-z0-9.+]+", "-", value.lower()).strip("-+.")[:64].rstrip("-+.")
-        raise sentence(
-            "is not a name: lower-case letters, digits, dots and single dashes or plus signs, at most 64"
-            + (f"; the nearest valid name is '{hint}'" if hint else "")
-        )
+    if isinstance(value, str) and (mistake := name_mistake(value)):
+        raise sentence(mistake)
     return value
 
 
-_NAME = re.compile(r"(?=.{1,64}$)[a-z0-9.]+([-+][a-z0-9.]+)*")
+# Dots alone would be a folder that is there: results/sweeps/.. is all of the results.
+_NAME = re.compile(r"(?=.{1,64}$)(?=.*[a-z0-9])[a-z0-9.]+([-+][a-z0-9.]+)*")
 
 Text = Annotated[str, Strict(), StringConstraints(min_length=1)]
 Integer = Annotated[int, Strict()]
