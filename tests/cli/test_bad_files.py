@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.small import WORKLOAD, tiertune
 from tests.configs.corpus import KINDS, ROOT, files
+from tiertune.tuner.cli.file_kinds import TAKEN_BY
+from tiertune.tuner.schemas import MODELS
 
 BAD = [(kind, path) for kind in KINDS for path in files("bad", kind)]
 
@@ -91,3 +93,22 @@ def test_a_mistake_without_a_file_is_said_of_its_option(
     assert refused.exit_code == 2
     assert refused.stderr == f"tiertune: {said}\n"
     assert not results.exists()
+
+
+WANTED = {"tune": "campaign", "sweep": "sweep", "sensitivity": "sweep", "nightly run": "suite"}
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [(command, kind) for command, wanted in WANTED.items() for kind in TAKEN_BY if kind != wanted],
+)
+def test_a_file_of_another_kind_is_said_to_be_that(command: str, kind: str, tmp_path: Path) -> None:
+    path, wanted = files("good", kind)[0], WANTED[command]
+    refused = tiertune(*command.split(), path, "--results", tmp_path)
+    assert refused.exit_code == 2
+    said = f"tiertune: {path}: a {wanted} is wanted; by its keys this is a {kind}, for {TAKEN_BY[kind]}\n"
+    assert refused.stderr == said
+
+
+def test_every_kind_of_file_is_taken_by_something() -> None:
+    assert TAKEN_BY.keys() == MODELS.keys()

@@ -73,10 +73,13 @@ def _check_figures(options: Mapping[str, object]) -> None:
 
 def told(error: BaseException, options: Mapping[str, object]) -> int:
     """Says what is wrong, and returns the exit code; `options` are those of the command."""
+    from tiertune.tuner.cli.file_kinds import other_kind
+
     if os.environ.get("TIERTUNE_DEBUG") == "1":
         traceback.print_exc()
     code = exit_code(error)
-    say(sentence(error) + _elsewhere(error, options) if code != BUG else _bug(error))
+    words = other_kind(error) or sentence(error) + _elsewhere(error, options)
+    say(words if code != BUG else _bug(error))
     try:
         sys.stdout.flush()
     except OSError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,7 +14,7 @@ from tiertune.document import SyntaxProblem, parse
 from tiertune.mistakes import InputError, Strict, rule_sentence, sentence, sentences_of, shown
 from tiertune.nearest import nearest
 
-__all__ = ["InputError", "Strict", "find", "lasting", "load", "names", "sentence", "shown"]
+__all__ = ["FileMistakes", "InputError", "Strict", "find", "lasting", "load", "names", "sentence", "shown"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -31,6 +31,15 @@ KINDS = {
 """Folder of each kind of file, and what one of them is called."""
 
 MAX_FILE_BYTES = 4 * 2**20
+
+
+class FileMistakes(InputError):
+    """What is wrong with the keys and values of `file`, which holds `data` and should be a `model`."""
+
+    def __init__(self, file: str, model: type[BaseModel], data: dict[str, Any], sentences: list[str]) -> None:
+        super().__init__(*sentences)
+        self.file, self.model, self.data = file, model, data
+
 
 PACKAGED = Path(__file__).resolve().parent
 
@@ -110,7 +119,7 @@ def load(
     try:
         loaded = model.model_validate(document.data)
     except ValidationError as error:
-        raise InputError(*sentences_of(error, model, file, document)) from error
+        raise FileMistakes(file, model, document.data, sentences_of(error, model, file, document)) from error
     broken = sorted(outside(loaded) if outside else (), key=lambda found: document.line(found[0]))
     if broken:
         raise InputError(*(rule_sentence(file, document, place, text) for place, text in broken))
