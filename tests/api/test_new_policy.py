@@ -37,6 +37,28 @@ def test_a_policy_in_python_passes_its_golden_script_and_quick_promises(tmp_path
     assert unregister("my-greedy")
 
 
+def test_golden_scripts_go_to_the_policy_that_they_begin_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tiertune.testing.check", lambda policy: iter(()))
+    assert tiertune("new-policy", "greedy", "--in", tmp_path).exit_code == 0
+    folder = tmp_path / "greedy"
+    text = (folder / "greedy.py").read_text()
+    (folder / "greedy.py").write_text(text + '\n\nclass Second(Greedy):\n    name = "greedy-second"\n')
+    script = (folder / "greedy.golden").read_text()
+    for name in ("greedy-more", "greedy-second", "other"):
+        (folder / f"{name}.golden").write_text(script)
+    done = tiertune("check-policy", folder / "greedy.py", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert [(one["policy"], one["promise"].split()[0]) for one in json.loads(done.stdout)] == [
+        ("greedy", "greedy-more.golden"),
+        ("greedy", "greedy.golden"),
+        ("greedy-second", "greedy-second.golden"),
+    ]
+    said = "not replayed, as its name begins with that of none of greedy, greedy-second"
+    assert f"{folder / 'other.golden'}: {said}" in done.stderr
+
+
 def test_its_own_test_is_one_for_pytest(tmp_path: Path) -> None:
     assert tiertune("new-policy", "greedy", "--in", tmp_path).exit_code == 0
     script = tmp_path / "greedy" / "test_greedy.py"

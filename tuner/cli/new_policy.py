@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tiertune.tuner.cli.failures import BAD_INPUT, guarded
+from tiertune.tuner.cli.failures import BAD_INPUT, guarded, say
 from tiertune.tuner.cli.options import Json
 
 
@@ -59,8 +60,9 @@ def check_policy(
 ) -> None:
     """Hold policies in Python to the contract of all policies.
 
-    Golden scripts (*.golden) beside the file are replayed, too. Takes from
-    seconds to minutes. Exit code 2 where a promise is broken.
+    Golden scripts (*.golden) beside the file are replayed, too; of several
+    policies each takes those that begin with its name. Takes from seconds
+    to minutes. Exit code 2 where a promise is broken.
 
     \b
     Example:
@@ -79,12 +81,25 @@ def check_policy(
                 print(f"        {wrong}", flush=True)
 
     policies = policies_of(file)
+    scripts = _scripts([policy.name for policy in policies], file.parent)
     for policy in policies:
         for kept in check(policy):
             tell(policy.name, kept.promise, kept.wrong)
-        for script in sorted(file.parent.glob("*.golden")) if len(policies) == 1 else []:
+        for script in scripts[policy.name]:
             tell(policy.name, f"{script.name} gives the recorded decisions", difference(policy, script))
     if as_json:
         print_json(found)
     if any(one["wrong"] for one in found):
         raise typer.Exit(BAD_INPUT)
+
+
+def _scripts(policies: Sequence[str], folder: Path) -> dict[str, list[Path]]:
+    """The golden scripts in `folder` by the policy that they are of; says of which it is not known."""
+    found: dict[str, list[Path]] = {name: [] for name in policies}
+    for script in sorted(folder.glob("*.golden")):
+        named = [name for name in policies if f"{script.stem}-".startswith(f"{name}-")]
+        if len(policies) == 1 or named:
+            found[max(named or policies, key=len)].append(script)
+        else:
+            say(f"{script}: not replayed, as its name begins with that of none of {', '.join(policies)}")
+    return found
