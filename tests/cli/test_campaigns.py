@@ -113,6 +113,17 @@ def test_changed_settings_are_refused_and_change_nothing(command: str, tuned: Pa
     assert (tuned / "results" / "small" / "campaign.yaml").read_text() == before
 
 
+def test_the_report_says_that_its_campaigns_file_has_changed(tuned: Path) -> None:
+    changed = tuned / "edited.yaml"
+    said = "has changed since (campaign.seed: 3 -> 4); the report is of what was run"
+    for text, told in ((CAMPAIGN, False), (CAMPAIGN.replace("seed: 3", "seed: 4"), True)):
+        changed.write_text(text)
+        printed = tiertune("report", changed, "--results", tuned / "results", "--json")
+        assert printed.exit_code == 0
+        assert printed.stdout == (tuned / "results/small/report.json").read_text()
+        assert (said in printed.stderr) is told
+
+
 def test_a_larger_budget_goes_on_with_extend(tmp_path: Path) -> None:
     campaign = write_small(tmp_path)
     assert tiertune("tune", campaign, "--results", tmp_path / "results").exit_code == 0

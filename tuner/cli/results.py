@@ -39,7 +39,7 @@ def report(
     import sys
     from itertools import chain
 
-    from tiertune.tuner.api.results import campaign_folder
+    from tiertune.tuner.api.results import campaign_folder, names_file
     from tiertune.tuner.cli.output import console, figure_files, show
     from tiertune.tuner.cli.policies import register_policies
     from tiertune.tuner.disk_trouble import NOT_WRITABLE
@@ -50,6 +50,8 @@ def report(
 
     register_policies(policy_file)
     folder = campaign_folder(campaign, results)
+    if names_file(campaign):
+        _tell_changes(campaign, folder)
     paths: list[Path] = []
     with watching(console(stderr=True), {}) as watcher:
         made = read_report(folder, watcher)
@@ -70,6 +72,23 @@ def report(
             console().print(str(path), markup=False, soft_wrap=True)
     if open_page:
         show(paths[0])
+
+
+def _tell_changes(file: str, folder: Path) -> None:
+    """Says where a campaign's file was edited since: the report is of what was run."""
+    from tiertune.tuner.campaign import load_campaign
+    from tiertune.tuner.journal import Journal
+    from tiertune.tuner.journal_claim import PLACE, settings_changed
+    from tiertune.tuner.plan import plan_of
+
+    with Journal(folder / "journal.sqlite", writer=False) as journal:
+        stored = journal.claimed().document
+    changes = settings_changed(stored, plan_of(load_campaign(file)).document)
+    # Where trials run is in no file.
+    told = [str(change) for change in changes if not PLACE.fullmatch(change.key)]
+    if told:
+        more = f" and {len(told) - 3} more" if len(told) > 3 else ""
+        say(f"{file} has changed since ({'; '.join(told[:3])}{more}); the report is of what was run")
 
 
 def print_verdict(made: Report) -> None:
