@@ -9,6 +9,7 @@ import pytest
 
 from tests.claims.test_reproduce import CLAIMS
 from tests.cli.small import tiertune, write_small
+from tests.comparison.test_command import write_comparison
 from tests.sweep.small import write_sweep
 from tiertune.engine import EngineError
 from tiertune.tuner.sweep import measurement
@@ -68,3 +69,13 @@ def test_claims_that_are_perturbed_are_stopped_as_well(folder: Path, monkeypatch
     stopped = tiertune("reproduce", "--claims", "claims.yaml", "--id", "A-1", "--perturb")
     assert stopped.exit_code == 130, stopped.stderr
     assert "the same command goes on" in stopped.stderr
+
+
+def test_a_comparison_goes_on_with_the_options_that_it_had(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_comparison(folder).rename(folder / "small.yaml")
+    monkeypatch.setattr("tiertune.tuner.cli.compare.run_campaign", _interrupted)
+    stopped = tiertune("compare", "small.yaml", "--name", "other", "--scheduler", "local")
+    assert stopped.exit_code == 130, stopped.stderr
+    assert "`tiertune compare small.yaml --name other --scheduler local` goes on" in stopped.stderr

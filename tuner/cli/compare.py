@@ -11,7 +11,7 @@ import typer
 from tiertune.tuner.cli.campaign import Extend, Name, Scheduler, run_campaign
 from tiertune.tuner.cli.failures import BAD_INPUT, guarded, say, was_interrupted
 from tiertune.tuner.cli.options import RESULTS, DryRun, Figures, Json, OpenPage, PolicyFiles, Results
-from tiertune.tuner.cli.places import Places, check_scheduler
+from tiertune.tuner.cli.places import Places, check_scheduler, place_options
 
 if TYPE_CHECKING:
     from tiertune.tuner.campaign import Campaign
@@ -67,8 +67,9 @@ def compare(
         if not was_interrupted(error):
             raise
         where = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
-        again = f"tiertune compare {shlex.quote(campaign)}{where}" + (f" --name {name}" if name else "")
-        again += words(policy_file)
+        told = [*(["--name", name] if name else []), *place_options(Places(scheduler))]
+        again = shlex.join(["tiertune", "compare", campaign]) + where
+        again += "".join(f" {shlex.quote(word)}" for word in told) + words(policy_file)
         raise KeyboardInterrupt(f"stopped; nothing that was finished is lost: `{again}` goes on") from None
     _conclude(loaded, plan, results, figures, as_json, open_page)
 
