@@ -177,7 +177,8 @@ impl Kswapd {
             return;
         }
         if !self.running {
-            self.failures = 0;
+            // The patch's timeout does not forget failures: one run, and if that fails, it waits again.
+            self.failures = MOST_FAILURES - 1;
             self.wake(cx.now);
         }
         let mut room = Room::now(cx.pages, self.tiers);

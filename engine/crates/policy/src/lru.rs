@@ -2,7 +2,8 @@
 //!
 //! New pages join the inactive list (since Linux 5.9). A page that is marked accessed becomes
 //! referenced first and active the second time. Reclaim looks at the oldest inactive pages: one
-//! whose accessed bit is set gets a second chance, or becomes active if it was referenced before.
+//! whose accessed bit is set gets a second chance, or becomes active if it was referenced before, and is
+//! referenced from then on; one whose bit is not set is so no longer (`page_check_references`).
 //! When the active list has grown too large for the inactive one, its oldest pages lose their
 //! accessed bit and return to the inactive list, accessed or not (mm/vmscan.c). Costs are counted
 //! by who calls.
@@ -202,18 +203,25 @@ impl Lru {
             return Verdict::Empty;
         }
         self.look_up(self.fast.inactive.ahead(AHEAD).or(Some(page + AHEAD as Page)), accessed);
-        if !accessed.test_and_clear(page) {
+        let (touched, referenced) = (accessed.test_and_clear(page), self.has(page, REFERENCED));
+        if !touched {
+            self.set(page, REFERENCED, false);
             self.isolate(page);
             return Verdict::Isolated(page);
         }
-        if self.has(page, REFERENCED) {
+        if referenced {
             self.activate(page);
-            return Verdict::Activated;
+        } else {
+            self.unlist(page);
+            self.enlist(page);
         }
-        self.unlist(page);
+        // Also of one that becomes active: should it be deactivated although it is in use, one look brings it back.
         self.set(page, REFERENCED, true);
-        self.enlist(page);
-        Verdict::SecondChance
+        if referenced {
+            Verdict::Activated
+        } else {
+            Verdict::SecondChance
+        }
     }
 }
 
@@ -345,6 +353,39 @@ mod tests {
         lru.put(1, 1);
         lru.put(2, 0); // it could not be moved
         assert_eq!((lru.fast_pages(), lru.slow_pages()), ([1, 1], [1, 0]));
+    }
+
+    #[test]
+    fn a_page_that_reclaim_made_active_needs_one_look_to_be_so_again() {
+        let mut lru = lists(3, 0);
+        let mut bits = Bits(vec![true, false, false]);
+        assert_eq!(lru.judge_oldest(&mut bits), Verdict::SecondChance);
+        lru.take_oldest();
+        lru.take_oldest();
+        bits.0[0] = true;
+        assert_eq!(lru.judge_oldest(&mut bits), Verdict::Activated);
+        lru.deactivate(0);
+        bits.0[0] = true;
+        assert_eq!(lru.judge_oldest(&mut bits), Verdict::Activated);
+        // A mark that the kernel notices itself takes that back.
+        lru.deactivate(0);
+        access(&mut lru, 0);
+        lru.deactivate(0);
+        bits.0[0] = true;
+        assert_eq!(lru.judge_oldest(&mut bits), Verdict::SecondChance);
+    }
+
+    #[test]
+    fn a_page_that_is_taken_off_is_referenced_no_longer() {
+        let mut lru = lists(1, 0);
+        let mut bits = Bits(vec![true]);
+        assert_eq!(lru.judge_oldest(&mut bits), Verdict::SecondChance);
+        assert_eq!(lru.judge_oldest(&mut bits), Verdict::Isolated(0));
+        lru.put(0, 1);
+        access(&mut lru, 0);
+        assert!(!lru.is_active(0));
+        access(&mut lru, 0);
+        assert!(lru.is_active(0));
     }
 
     #[test]

@@ -59,8 +59,8 @@ crate::knobs! {
     /// The knobs of `nomad` beside those of `tpp`.
     pub struct NomadConfig for "nomad" {
         /// Earlier faults that a fault looks back on; what is further back and not accessed is dropped
-        pf_lookback_dist: u32 = 20, int(1, 512, log), unit "entries", special [], tuned, rebuild,
-            source "Nomad module, PG_FAULT_LOOKBACK_DIST; range ours";
+        pf_lookback_dist: u32 = 20, int(1, 512, log), unit "entries", special [], fixed, rebuild,
+            when "lookback_clears_accessed" = true, source "Nomad module, PG_FAULT_LOOKBACK_DIST; range ours";
         /// Pages waiting for promotion or being promoted, at most
         promote_queue_len: u32 = 512, int(16, 16_384, log), unit "entries", special [], tuned, rebuild,
             source "Nomad module, PROMOTE_QUEUE_LEN (a power of two there); range ours";
@@ -205,7 +205,8 @@ impl Nomad {
                 entry.accessed
             };
             if !accessed {
-                let near = position <= self.config.pf_lookback_dist;
+                // Counted from 0 in the module, where what is beyond the distance goes.
+                let near = position <= self.config.pf_lookback_dist + 1;
                 self.counts.too_far_back += u64::from(!near);
                 return near;
             }

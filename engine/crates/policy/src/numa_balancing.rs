@@ -179,11 +179,23 @@ impl<L: ReclaimLists> NumaBalancing<L> {
 
     /// Takes note of a hint fault.
     pub fn faulted(&mut self, fault: &Fault, cx: &Context<'_>) {
+        self.faulted_by(fault, true, cx);
+    }
+
+    /// The same where the kernel is done with the fault before it notes on the page which thread it was of.
+    pub fn faulted_in_passing(&mut self, fault: &Fault, cx: &Context<'_>) {
+        self.faulted_by(fault, false, cx);
+    }
+
+    fn faulted_by(&mut self, fault: &Fault, noted: bool, cx: &Context<'_>) {
         self.scan.faulted(fault.page);
         self.scan.seen(fault.thread, cx);
         if self.statistics == Statistics::AllFaults {
             let thread = (fault.thread % u32::from(u16::MAX)) as u16 + 1;
-            let last = std::mem::replace(&mut self.last_thread[fault.page as usize], thread);
+            let last = self.last_thread[fault.page as usize];
+            if noted {
+                self.last_thread[fault.page as usize] = thread;
+            }
             let counted = Counted {
                 local: fault.tier == 0,
                 shared: last != 0 && last != thread,

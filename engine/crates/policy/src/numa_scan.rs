@@ -225,11 +225,17 @@ impl NumaScan {
         let mut to_walk = to_mark.saturating_mul(WALK_FACTOR);
         let (mut walked, mut marked) = (0u32, 0u32);
         while to_mark > 0 && to_walk > 0 && self.cursor < self.end {
-            let length = to_mark.min(to_walk).min(self.end - self.cursor);
-            let new = self.mark(self.cursor..self.cursor + length, cx);
+            // The walk is through mappings: what is not mapped is no part of it, and a stretch ends with its mapping.
+            let mapped = self.present.next_run(self.cursor..self.end, to_mark.min(to_walk));
+            let Some(stretch) = mapped else {
+                self.cursor = self.end;
+                break;
+            };
+            let length = stretch.end - stretch.start;
+            self.cursor = stretch.end;
+            let new = self.mark(stretch, cx);
             marked += new;
             walked += length;
-            self.cursor += length;
             to_walk -= length;
             if new > 0 {
                 to_mark -= length;

@@ -63,6 +63,22 @@ impl PageBits {
             .sum()
     }
 
+    /// The first run of members in `pages`, at most so many of it; nothing where there is none.
+    #[must_use]
+    pub fn next_run(&self, pages: Range<Page>, most: u32) -> Option<Range<Page>> {
+        let start = self.first(pages.clone(), 0)?;
+        let limit = pages.end.min(start.saturating_add(most));
+        Some(start..self.first(start..limit, u64::MAX).unwrap_or(limit))
+    }
+
+    /// The first of `pages` whose bit is set once its word is combined with `flip` by exclusive or.
+    fn first(&self, pages: Range<Page>, flip: u64) -> Option<Page> {
+        words(pages).find_map(|(index, mask)| {
+            let bits = (self.0[index] ^ flip) & mask;
+            (bits != 0).then(|| index as Page * BITS + bits.trailing_zeros())
+        })
+    }
+
     /// Word `index`: pages `64 * index` and following, the first in the lowest bit.
     #[must_use]
     pub fn word(&self, index: usize) -> u64 {
@@ -112,6 +128,22 @@ mod tests {
             set.set_all(start..end, false);
             assert_eq!(set, PageBits::new(200));
         }
+    }
+
+    #[test]
+    fn the_next_run_is_found_across_words() {
+        let mut set = PageBits::new(400);
+        for run in [3..5, 60..130, 399..400] {
+            set.set_all(run, true);
+        }
+        assert_eq!(set.next_run(0..400, 9), Some(3..5));
+        assert_eq!(set.next_run(4..400, 9), Some(4..5));
+        assert_eq!(set.next_run(5..400, 400), Some(60..130));
+        assert_eq!(set.next_run(5..400, 20), Some(60..80));
+        assert_eq!(set.next_run(5..100, 400), Some(60..100));
+        assert_eq!(set.next_run(130..399, 9), None);
+        assert_eq!(set.next_run(130..400, 9), Some(399..400));
+        assert_eq!(set.next_run(9..9, 9), None);
     }
 
     #[test]

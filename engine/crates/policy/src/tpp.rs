@@ -161,17 +161,23 @@ impl Tpp {
     }
 
     fn on_hint_fault(&mut self, fault: &Fault, cx: &mut Context<'_>) {
-        self.balancing.faulted(fault, cx);
+        let only_maps = fault.tier != 0 && self.config.maps_inactive && !self.is_active(fault.page);
+        if only_maps && self.topology.page_bytes < PAGE_2M {
+            // `do_numa_page` of the patch goes out before the page's thread is noted; that of 2 MiB pages is not patched.
+            self.balancing.faulted_in_passing(fault, cx);
+        } else {
+            self.balancing.faulted(fault, cx);
+        }
         if fault.tier == 0 {
             return; // marked for an outer policy only
         }
-        if !self.is_active(fault.page) {
-            if self.config.maps_inactive {
-                if self.refer(fault.page) {
-                    self.balancing.lru.activate(fault.page);
-                }
-                return;
+        if only_maps {
+            if self.refer(fault.page) {
+                self.balancing.lru.activate(fault.page);
             }
+            return;
+        }
+        if !self.is_active(fault.page) {
             self.faults_until_active(fault, cx);
         }
         if self.balancing.has_room_above(self.balancing.marks.high, cx) {
