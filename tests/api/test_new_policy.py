@@ -49,6 +49,8 @@ def test_golden_scripts_go_to_the_policy_that_they_begin_with(
     for name in ("greedy-more", "greedy-second", "other"):
         (folder / f"{name}.golden").write_text(script)
     done = tiertune("check-policy", folder / "greedy.py", "--json")
+    assert unregister("greedy")
+    assert unregister("greedy-second")
     assert done.exit_code == 0, done.stderr
     assert [(one["policy"], one["promise"].split()[0]) for one in json.loads(done.stdout)] == [
         ("greedy", "greedy-more.golden"),
