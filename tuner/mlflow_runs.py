@@ -16,7 +16,7 @@ from typing import Any
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_lock import is_held
 from tiertune.tuner.plan import CampaignPlan
-from tiertune.tuner.search.constraint import counts
+from tiertune.tuner.search.best import costs_that_count
 from tiertune.tuner.trial import Status, called, canonical
 from tiertune.tuner.validation import outcome
 
@@ -170,13 +170,13 @@ class MlflowRuns:
             name = cell.objective.metric
             name = name if len(self._plan.cells) == 1 else f"{_name(cell.key)}/{name}"
             best, ended = math.inf, ""
-            rows, rules = self._journal.rows(cell.key, "search"), self._plan.rules.constraints
-            for number, row in enumerate(rows):
+            rows = self._journal.rows(cell.key, "search")
+            costs = costs_that_count(rows, self._plan.rules.constraints)
+            for number, (row, cost) in enumerate(zip(rows, costs, strict=True)):
                 if row.trial.number != number or not row.status.finished:
                     break
-                whole = row.cost is not None and row.trial.fidelity == 1.0
-                if row.cost is not None and whole and counts(rules, number, row.metrics, rows[0].metrics):
-                    best = min(best, row.cost)
+                if cost is not None:
+                    best = min(best, cost)
                 ended = max(ended, row.finished_at or "")
                 if number >= first and math.isfinite(best):
                     series.append((f"search-best/{name}", cell.objective.value(best), ended, number))

@@ -134,6 +134,26 @@ def test_a_profile_is_not_damaged_because_memory_ran_out(
     assert "recording it again" not in refused.stderr
 
 
+@pytest.mark.parametrize("command", [["show", "hemem"], ["tune", "small.yaml"]])
+def test_an_engine_that_is_missing_is_said_to_be(command: list[str], tmp_path: Path) -> None:
+    """Also where what tells mistakes reads the engine itself."""
+    write_small(tmp_path)
+    (tmp_path / "tiertune_engine.py").write_text("raise ImportError('no engine')\n")
+    done = subprocess.run(
+        [COMMAND, *command],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == (
+        "tiertune: the native module tiertune_engine is not installed (no engine); run `make setup` in the"
+        " checkout\n"
+    )
+
+
 @pytest.mark.parametrize("command", [["tune", "small.yaml"], ["sweep", "all-systems", "--seeds", "1"]])
 def test_a_folder_that_is_closed_is_answered_with_the_option(command: list[str], tmp_path: Path) -> None:
     write_small(tmp_path)

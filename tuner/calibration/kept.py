@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from tiertune.document import Document
 from tiertune.document import Path as Place
@@ -19,7 +19,7 @@ SCHEMA = 1
 class _Kept(Strict):
     """A later version may write more than this one reads."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="ignore")
 
 
 class _Sample(_Kept):
@@ -112,7 +112,6 @@ def read_measurements(path: Path) -> dict[str, Any]:
 
     Raises `InputError` with every mistake of a file that is none, or was damaged.
     """
-    model: type[BaseModel] = Measurements
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -120,7 +119,7 @@ def read_measurements(path: Path) -> dict[str, Any]:
     if not isinstance(read, dict) or read.get("schema") != SCHEMA:
         raise InputError(f"{path}: no measurements of tiertune calibrate: 'schema' must be {SCHEMA}")
     try:
-        model.model_validate(read)
+        Measurements.model_validate(read)
     except ValidationError as error:
-        raise InputError(*sentences_of(error, model, str(path), Document(read, {}))) from error
+        raise InputError(*sentences_of(error, Measurements, str(path), Document(read, {}))) from error
     return read

@@ -135,7 +135,6 @@ def _of_socket(processor: int, level: int) -> dict[str, int]:
     own = _told(CPU / f"cpu{processor}" / package)
     found = {}
     for folder in CPU.glob("cpu[0-9]*"):
-        # Another socket's is as large, and another program's.
         if _told(folder / package) != own:
             continue
         for index in (folder / "cache").glob("index*"):

@@ -25,10 +25,12 @@ TAKEN_BY = {
 def other_kind(error: BaseException) -> str:
     """What the refused file is, where its keys are those of another kind than the one wanted; else empty."""
     from tiertune.files import FileMistakes
-    from tiertune.tuner.schemas import MODELS
 
     if not isinstance(error, FileMistakes) or _fits(error.model, error.data):
         return ""
+    # Not before it is known to be such an error: models read the engine, which may be what is missing.
+    from tiertune.tuner.schemas import MODELS
+
     kinds = [kind for kind, model in MODELS.items() if _fits(model, error.data)]
     if len(kinds) != 1:
         return ""

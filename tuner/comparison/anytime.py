@@ -12,7 +12,8 @@ from tiertune.tuner.comparison.measured import Journals, Measured, cells_of
 from tiertune.tuner.comparison.references import yardstick_cell
 from tiertune.tuner.journal import Row
 from tiertune.tuner.plan import CampaignPlan
-from tiertune.tuner.search.constraint import Constraint, counts
+from tiertune.tuner.search.best import costs_that_count
+from tiertune.tuner.search.constraint import Constraint
 from tiertune.tuner.sweep.row import ALL_FAST
 from tiertune.tuner.trial import Scenario
 
@@ -66,12 +67,11 @@ def _path(
     """
     spent, best = [], []
     total, reached = 0.0, math.inf
-    first = next((row.metrics for row in rows if row.trial.number == 0), None)
-    for row in rows:
+    for row, cost in zip(rows, costs_that_count(rows, rules), strict=True):
         seconds = row.metrics.get("runtime_s", 0.0)
         total += seconds if math.isfinite(seconds) else 0.0
-        if row.cost is not None and counts(rules, row.trial.number, row.metrics, first):
-            reached = min(reached, row.cost - base)
+        if cost is not None:
+            reached = min(reached, cost - base)
         spent.append(total)
         best.append(reached)
     return np.array(spent) / run_s, np.array(best)

@@ -15,7 +15,8 @@ from tiertune.tuner.explorer.running import is_running
 from tiertune.tuner.front import Front
 from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_claim import Claim
-from tiertune.tuner.search.constraint import Constraint, constraints_of, counts
+from tiertune.tuner.search.best import costs_that_count
+from tiertune.tuner.search.constraint import Constraint, constraints_of
 from tiertune.tuner.search.objectives import objectives_of
 from tiertune.tuner.statistics import Effect
 from tiertune.tuner.trial import Objective, Status
@@ -154,14 +155,7 @@ def found_so_far(search: Sequence[Row], rules: Sequence[Constraint] = ()) -> flo
     default = next(
         (row.cost for row in search if row.trial.origin == "default" and row.cost is not None), None
     )
-    first = next((row.metrics for row in search if row.trial.number == 0), None)
-    costs = [
-        row.cost
-        for row in search
-        if row.cost is not None
-        and row.trial.fidelity == 1.0
-        and counts(rules, row.trial.number, row.metrics, first)
-    ]
+    costs = [cost for cost in costs_that_count(search, rules) if cost is not None]
     return None if default is None or not costs else math.exp(default - min(costs))
 
 

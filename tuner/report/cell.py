@@ -27,7 +27,8 @@ from tiertune.tuner.report.document import (
 from tiertune.tuner.report.front import front_part
 from tiertune.tuner.report.hosts import host_part
 from tiertune.tuner.report.metrics import metric_of
-from tiertune.tuner.search.constraint import Constraint, constraints_of, counts
+from tiertune.tuner.search.best import costs_that_count
+from tiertune.tuner.search.constraint import Constraint, constraints_of
 from tiertune.tuner.trial import Objective, Scenario
 from tiertune.tuner.validation import Outcome, outcome
 from tiertune.workloads.metrics import of_hosts
@@ -97,11 +98,9 @@ def search_trials(
     of the first."""
     trials: list[SearchTrial] = []
     best: float | None = None
-    first = next((row.metrics for row in rows if row.trial.number == 0), None)
-    for row in rows:
-        whole = row.cost is not None and row.trial.fidelity == 1.0  # a short run says nothing of the whole
-        if row.cost is not None and whole and counts(rules, row.trial.number, row.metrics, first):
-            best = row.cost if best is None else min(best, row.cost)
+    for row, cost in zip(rows, costs_that_count(rows, rules), strict=True):
+        if cost is not None:
+            best = cost if best is None else min(best, cost)
         trials.append(
             SearchTrial(
                 number=row.trial.number,
