@@ -4,9 +4,9 @@
 //! long cores have stalled on slow memory: misses over their parallelism (occupancy over busy time of
 //! the memory controllers' queues), times a constant of the machine. The window's samples share that
 //! out among their pages, so a miss of a lonely pointer chase weighs more than one of eight in flight.
-//! Scores add up for good. They fall in bins, as wide as Freedman and Diaconis advise for a sample of
-//! all scores seen; a page that a sample finds in the last bin waits in a ring for a thread that
-//! promotes. The least recently used pages of fast memory make room, one for each promotion.
+//! Scores add up for good, every `adaptive_interval_ms`. They fall in bins, as wide as Freedman and Diaconis advise for a sample of
+//! all scores seen; a page that a sample finds in the last bin waits in a ring and wakes the thread
+//! that promotes. The least recently used pages of fast memory make room, one for each promotion.
 //!
 //! What the published code does and one might not expect is kept:
 //!
@@ -20,6 +20,8 @@
 //!
 //! - samples wait for the window's end and then count as taken then; a page that has moved meanwhile
 //!   is scored, but no candidate. The gap in which the original's counters are stopped is not modelled;
+//! - bins are computed before the thread that a candidate wakes has taken any of the same call off the ring: in the original
+//!   the two race;
 //! - with several slow tiers the stalls of each, from its own parallelism, are pooled;
 //! - on 2 MiB pages a page has one score, where the original has one for each 4 KiB and moves all 512
 //!   with the first that is a candidate;
@@ -82,6 +84,10 @@ struct Pact {
     samples: u32,
     /// Samples of this window: pages and the tiers that served them.
     window: Vec<(Page, Tier)>,
+    /// Samples of ended windows that wait to be added to scores.
+    attributed: VecDeque<Attributed>,
+    /// Windows ended so far.
+    windows: u32,
     /// Counters at the start of the window.
     counters: Vec<TierCounters>,
     ring: VecDeque<Page>,
@@ -98,6 +104,15 @@ struct Pact {
     full_rings: u64,
     roomless_promotions: u64,
     failed_moves: u64,
+}
+
+/// A sample and its share of its window's stalls.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Attributed {
+    page: Page,
+    /// Cycles, or 1 where frequency is the criterion.
+    amount: f64,
+    window: u32,
 }
 
 /// When each of the threads' jobs is due.
@@ -146,6 +161,8 @@ impl Pact {
             tracked_pages: 0,
             samples: 0,
             window: Vec::new(),
+            attributed: VecDeque::new(),
+            windows: 0,
             counters: vec![TierCounters::default(); topology.capacity_pages.len()],
             ring: VecDeque::new(),
             in_flight: 0,
@@ -215,20 +232,33 @@ impl Pact {
     /// The end of a window: its stalls are shared out among its samples.
     fn attribute(&mut self, cx: &mut Context<'_>) {
         let (stalls, weights) = self.read_stalls(cx.counters);
-        let window = std::mem::take(&mut self.window);
-        let whole: f64 = window.iter().map(|(_, tier)| weights[usize::from(*tier)]).sum();
-        let begun = self.samples;
-        for (page, tier) in &window {
-            let weight = weights[usize::from(*tier)];
+        let whole: f64 = self.window.iter().map(|(_, tier)| weights[usize::from(*tier)]).sum();
+        let room = (self.config.pac_update_ring as usize).saturating_sub(self.attributed.len());
+        self.lost_samples += self.window.len().saturating_sub(room) as u64;
+        self.windows += 1;
+        for (page, tier) in self.window.drain(..).take(room) {
+            let weight = weights[usize::from(tier)];
             let share = if whole > 0.0 { stalls * weight / whole } else { 0.0 };
-            let amount = match self.config.criterion.as_str() {
-                "frequency" => 1.0,
-                _ => share.min(f64::from(self.config.sample_stall_max)),
-            };
-            self.score(*page, amount, begun, cx);
+            self.attributed.push_back(Attributed {
+                page,
+                amount: match self.config.criterion.as_str() {
+                    "frequency" => 1.0,
+                    _ => share.min(f64::from(self.config.sample_stall_max)),
+                },
+                window: self.windows,
+            });
         }
-        self.window = window;
-        self.window.clear();
+    }
+
+    /// Shares become part of scores, and pages candidates.
+    fn update_scores(&mut self, cx: &mut Context<'_>) {
+        let (mut window, mut begun) = (0, self.samples);
+        while let Some(sample) = self.attributed.pop_front() {
+            if sample.window != window {
+                (window, begun) = (sample.window, self.samples);
+            }
+            self.score(sample.page, sample.amount, begun, cx);
+        }
     }
 
     fn score(&mut self, page: Page, amount: f64, begun: u32, cx: &mut Context<'_>) {
@@ -322,8 +352,8 @@ impl Pact {
         }
     }
 
-    /// One call of the thread that promotes.
-    fn promote(&mut self, free: &mut [u32], cx: &mut Context<'_>) {
+    /// One call of the thread that promotes; pages asked for.
+    fn promote(&mut self, free: &mut [u32], cx: &mut Context<'_>) -> u32 {
         let follows = self.config.demotion_policy == "lru" && self.config.demotion_trigger == "promotion";
         let margin = self.config.demotion_margin;
         let mut asked = 0;
@@ -350,6 +380,7 @@ impl Pact {
             self.lru.isolate(page);
             self.ask(page, 0, cx);
         }
+        asked
     }
 
     /// What moves pages, as soon as nothing is on its way.
@@ -364,20 +395,16 @@ impl Pact {
         if self.next.migration > cx.now {
             return;
         }
-        self.promote(&mut free, cx);
-        self.next.migration = cx.now
-            + if self.in_flight == 0 {
-                nanos(self.config.migration_poll_ms)
-            } else if self.config.migration_limit == "cycle" {
-                nanos(self.config.sampling_interval_ms.into())
-            } else {
-                0 // the next call follows when these moves have ended
-            };
+        // Without such a limit it goes on as soon as these moves have ended, or as a candidate wakes it.
+        if self.promote(&mut free, cx) > 0 && self.config.migration_limit == "cycle" {
+            self.next.migration = cx.now + nanos(self.config.sampling_interval_ms.into());
+        }
     }
 
     fn schedule(&self, cx: &mut Context<'_>) {
         let next = &self.next;
-        let migration = if self.in_flight > 0 { NEVER } else { next.migration };
+        let waits = self.in_flight == 0 && !self.ring.is_empty();
+        let migration = if waits { next.migration } else { NEVER };
         let jobs = [next.window, next.bins, next.balance, next.cooling, migration];
         cx.wake_at(jobs.into_iter().min().unwrap_or(NEVER));
     }
@@ -426,6 +453,7 @@ impl Policy for Pact {
         let gone = extent.start..extent.start + extent.pages;
         self.lru.freed(gone.clone());
         self.window.retain(|(page, _)| !gone.contains(page));
+        self.attributed.retain(|sample| !gone.contains(&sample.page));
         self.ring.retain(|page| !gone.contains(page));
         for page in gone {
             self.tracked_pages -= u64::from(self.has(page, TRACKED));
@@ -469,15 +497,16 @@ impl Policy for Pact {
         ) {
             self.attribute(cx);
         }
-        let adaptive = self.config.binning == "adaptive";
         if due(
             &mut self.next.bins,
             cx.now,
             nanos(self.config.adaptive_interval_ms.into()),
-        ) && adaptive
-        {
-            let pages = self.tracked_pages as f64 / self.config.footprint_scale;
-            self.bins.adapt(&self.reservoir, pages, self.ring.len());
+        ) {
+            self.update_scores(cx);
+            if self.config.binning == "adaptive" {
+                let pages = self.tracked_pages as f64 / self.config.footprint_scale;
+                self.bins.adapt(&self.reservoir, pages, self.ring.len());
+            }
         }
         if due(
             &mut self.next.balance,

@@ -9,7 +9,7 @@ crate::knobs! {
         /// Length of a window, at whose end stalls are read and attributed
         sampling_interval_ms: u32 = 20, int(5, 1000, log), unit "ms", special [], tuned, restart,
             source "PACT section 4.3.3; config.h PACT_DEFAULT_SAMPLING_INTERVAL_MS; range ours";
-        /// Time between two computations of the bin width
+        /// Time between two additions of attributed stalls to scores, each followed by a computation of the bin width
         adaptive_interval_ms: u32 = 20, int(5, 1000, log), unit "ms", special [], tuned, restart,
             source "config.h PACT_DEFAULT_ADAPTIVE_INTERVAL_MS; range ours";
         /// Bins; pages of the last one are promoted
@@ -69,7 +69,7 @@ crate::knobs! {
         /// Whether max_migrations_per_cycle caps a cycle (its documentation) or only a call, repeated until none waits (code)
         migration_limit: String = "cycle".to_string(), choice("cycle", "call"), unit "", special [], fixed, rebuild,
             source "config.h's comment against the drain loop of pact.c";
-        /// Time after which the idle migration thread looks for candidates again
+        /// Longest sleep of the idle migration thread; recorded only, inert: a candidate wakes it
         migration_poll_ms: f64 = 100.0, float(1.0, 1000.0, log), unit "ms", special [], fixed, rebuild, source "pact.c";
         /// Samples of a window that are kept for its end; excess ones are lost
         pac_update_ring: u32 = 131_072, int(1024, 16_777_216, log), unit "samples", special [], fixed, rebuild,

@@ -49,14 +49,13 @@ fn t_scale_of_the_code_always_doubles() {
         let knobs = [
             ("t_scale", Value::Float(t_scale)),
             ("initial_bin_width", Value::Float(10.0)),
-            ("migration_poll_ms", Value::Float(1000.0)),
         ];
         let mut driver = driver("pact", &knobs, &topology);
         driver.alloc(0, 90);
         driver.run_until(MS);
         miss(&mut driver, 24_000.0, (10..40).chain(10..25).chain(10..25));
         driver.run_until(30 * MS);
-        assert_eq!(driver.gauge("candidates"), 30.0);
+        assert_eq!(asked(&driver, 0) as f64 + driver.gauge("roomless_promotions"), 30.0);
         driver.gauge("bin_width_cycles")
     };
     assert_eq!(width(0.7), 4.0 * width(2.0), "doubled against halved");
@@ -67,16 +66,17 @@ fn t_scale_of_the_code_always_doubles() {
 #[test]
 fn width_is_scaled_once_or_again_and_again() {
     let widths = |scaling: &str| -> Vec<f64> {
-        let topology = topology(4, 100);
+        let topology = topology(301, 700);
         let knobs = [
             ("width_scaling", Value::from(scaling)),
             ("initial_bin_width", Value::Float(10.0)),
-            ("migration_poll_ms", Value::Float(1000.0)),
+            // More candidates than four calls of the migration thread take: some wait at each computation.
+            ("max_migrations_per_cycle", Value::Int(64)),
         ];
         let mut driver = driver("pact", &knobs, &topology);
-        driver.alloc(0, 90);
+        driver.alloc(0, 800);
         driver.run_until(MS);
-        miss(&mut driver, 24_000.0, (10..40).chain(10..25).chain(10..25));
+        miss(&mut driver, 240_000.0, (400..700).chain(400..550).chain(400..550));
         let steps = 1..4;
         let at = |step: u64| {
             driver.run_until((step * 20 + 5) * MS);
@@ -90,6 +90,27 @@ fn width_is_scaled_once_or_again_and_again() {
     assert_eq!(over(&compounding), [2.0, 4.0, 8.0]);
 }
 
+/// Samples are attributed at the end of their window and become candidates every `adaptive_interval_ms`, which wakes the
+/// migration thread.
+#[test]
+fn candidates_are_found_as_scores_are_added_and_move_at_once() {
+    let promoted = |adaptive_ms: i64, ms: u64| {
+        let topology = topology(50, 100);
+        let knobs = [
+            ("adaptive_interval_ms", Value::Int(adaptive_ms)),
+            ("initial_bin_width", Value::Float(10.0)),
+        ];
+        let mut driver = driver("pact", &knobs, &topology);
+        driver.alloc(0, 90);
+        driver.run_until(MS);
+        miss(&mut driver, 4000.0, 60..70);
+        driver.run_until(ms * MS);
+        asked(&driver, 0)
+    };
+    assert_eq!((promoted(20, 19), promoted(20, 21)), (0, 10));
+    assert_eq!((promoted(70, 69), promoted(70, 71)), (0, 10));
+}
+
 /// 18: `max_migrations_per_cycle` caps a cycle (documentation) or is the size of a batch (code).
 #[test]
 fn a_cap_of_a_cycle_or_a_batch() {
@@ -100,7 +121,6 @@ fn a_cap_of_a_cycle_or_a_batch() {
             ("max_migrations_per_cycle", Value::Int(64)),
             ("sampling_interval_ms", Value::Int(200)),
             ("initial_bin_width", Value::Float(10.0)),
-            ("migration_poll_ms", Value::Float(1.0)),
         ];
         let mut driver = driver("pact", &knobs, &topology);
         driver.alloc(0, 800);
