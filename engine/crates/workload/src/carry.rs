@@ -13,6 +13,7 @@ use crate::profile::{PAGE_BYTES, Profile};
 
 pub(crate) mod bins;
 pub(crate) mod graph;
+mod grown;
 mod growth;
 pub(crate) mod gups;
 mod longer;

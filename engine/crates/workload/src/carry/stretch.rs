@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::bins::{AggregationCurve, bin_count, cut, variation};
+use super::grown::cut_grown;
 use super::mapping;
 use super::reshape::reshape;
 use super::rows::{Stream, page_count, streams};
@@ -12,7 +13,7 @@ use crate::class::AccessClass;
 use crate::kernel::Program;
 use crate::memory::Layout;
 use crate::parameter::Values;
-use crate::profile::{ObjectInfo, PAGE_BYTES, Profile};
+use crate::profile::{AllocationEvent, ObjectInfo, PAGE_BYTES, Profile};
 
 /// The largest address space that is replayed: 2^52 bytes.
 const MOST_BYTES: u64 = 1 << 52;
@@ -117,12 +118,19 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
         let spec = specs.iter().find(|spec| spec.name == object.name);
         object.side_by_side = spec.is_some_and(|spec| spec.side_by_side);
     }
-    Ok(Replay {
-        notes: notes(profile, &replayed, &sizes, &work),
+    let mut replay = Replay {
+        notes: Vec::new(),
         objects: replayed,
         slices,
         repeat: spec.runs,
-    })
+    };
+    cut_grown(
+        &mut replay,
+        &|position| stays(profile, order[position]),
+        spec.page_bytes,
+    );
+    replay.notes = notes(profile, &replay.objects, &sizes, &work);
+    Ok(replay)
 }
 
 /// The objects at the sizes that the kernel declares for the target; those that it does not declare grow with the rest.
@@ -171,6 +179,14 @@ fn runs(profile: &Profile) -> Vec<usize> {
             run
         })
         .collect()
+}
+
+/// Whether an object is allocated during the run, and stays to its end.
+fn stays(profile: &Profile, number: usize) -> bool {
+    let mut events = profile.metadata.events.iter();
+    let own = |event: &&AllocationEvent| usize::from(event.number) == number;
+    let positional = profile.metadata.objects[number].layout == Layout::Positional;
+    positional && events.clone().any(|event| own(&event)) && !events.any(|event| own(&event) && event.freed)
 }
 
 /// The page counts of stationary phases, put together: what varies between their slices is counting noise.
@@ -245,6 +261,13 @@ fn notes(profile: &Profile, objects: &[ReplayObject], sizes: &[(&str, u64)], wor
         notes.push(
             "Within a phase whose accesses are equally distributed the recorded slices are pooled, so that little counting \
              noise is carried."
+                .to_owned(),
+        );
+    }
+    if objects.len() > metadata.objects.len() {
+        notes.push(
+            "What is allocated during the run is there from the slice on that touches it first, page after page, and what is \
+             never touched is left out."
                 .to_owned(),
         );
     }
