@@ -68,8 +68,11 @@ struct Lifetime {
 }
 
 impl Lifetime {
-    fn probability(&self, page: Page) -> f64 {
-        f64::from(self.counts[page as usize]) / (self.total as f64).max(1.0)
+    /// Of `count` pages from `first` on together.
+    fn probability(&self, first: Page, count: u32) -> f64 {
+        let counts = &self.counts[first as usize..(first + count) as usize];
+        let sum: u64 = counts.iter().map(|count| u64::from(*count)).sum();
+        sum as f64 / (self.total as f64).max(1.0)
     }
 }
 
@@ -77,17 +80,31 @@ impl Lifetime {
 struct Recounted<'a> {
     host: &'a dyn Heat,
     lifetime: &'a Lifetime,
+    /// Only pages that the host lists, in its order.
+    listed: bool,
 }
 
 impl Heat for Recounted<'_> {
     fn probability(&self, page: Page) -> f64 {
-        self.lifetime.probability(page)
+        let (first, count) = self.run_of(page);
+        self.lifetime.probability(first, count)
     }
 
     fn for_each(&self, tier: Tier, pages: &dyn PageMap, visit: &mut dyn FnMut(Page, f64) -> bool) {
-        let seen = (0..self.lifetime.counts.len() as Page).filter(|page| self.lifetime.counts[*page as usize] > 0);
-        for page in seen.filter(|page| pages.tier_of(*page) == tier) {
-            if !visit(page, self.lifetime.probability(page)) {
+        if self.listed {
+            return self
+                .host
+                .for_each(tier, pages, &mut |page, _| visit(page, self.probability(page)));
+        }
+        let mut page = 0;
+        while let Some(ahead) = self.lifetime.counts[page as usize..]
+            .iter()
+            .position(|count| *count > 0)
+        {
+            // What was sampled may be in the middle of what moves with it.
+            let (first, count) = self.run_of(page + ahead as Page);
+            page = first + count;
+            if pages.tier_of(first) == tier && !visit(first, self.lifetime.probability(first, count)) {
                 return;
             }
         }
@@ -185,6 +202,7 @@ impl Colloid {
             Heats::Lifetime(Recounted {
                 host: of_host,
                 lifetime: &state.lifetime,
+                listed: state.config.colloid_page_find == "list",
             })
         })
     }

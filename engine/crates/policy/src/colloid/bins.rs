@@ -79,6 +79,14 @@ impl Bins {
         self.bytes[page as usize] & MOVING != 0
     }
 
+    /// Whether no move of anything that moves with `page` is under way: parts of a huge page may have been base pages
+    /// when theirs began.
+    #[must_use]
+    pub fn at_rest(&self, page: Page, heat: &dyn Heat) -> bool {
+        let (first, count) = heat.run_of(page);
+        !(first..first + count).any(|page| self.is_moving(page))
+    }
+
     /// Marks a page as moving, which takes it out of its list, or as at rest.
     pub fn set_moving(&mut self, page: Page, moving: bool) {
         if moving {
@@ -127,7 +135,7 @@ impl Bins {
     pub fn sort_in(&mut self, page: Page, heat: &dyn Heat, pages: &dyn PageMap) -> f64 {
         let (page, _) = heat.run_of(page);
         let probability = heat.probability(page);
-        if !self.is_moving(page) && heat.manages(page) {
+        if heat.manages(page) && self.at_rest(page, heat) {
             let (side, bin) = (side_of(page, pages), self.bin_of(probability, heat));
             let byte = (bin as u8 + 1) | if side == SLOW { IN_SLOW } else { 0 };
             if self.bytes[page as usize] != byte {

@@ -60,7 +60,7 @@ impl Finder<'_> {
     }
 
     fn push(&mut self, page: Page, count: u32, to: Tier) {
-        self.bins.set_moving(page, true);
+        (page..page + count).for_each(|page| self.bins.set_moving(page, true));
         self.free[usize::from(to)] -= count;
         self.free[usize::from(self.pages.tier_of(page))] += count;
         self.bytes -= self.page_bytes * u64::from(count);
@@ -210,7 +210,7 @@ impl Finder<'_> {
         for tier in tiers {
             heat.for_each(tier as Tier, pages, &mut |page, probability| {
                 visits += 1;
-                if !bins.is_moving(page) && probability > 0.0 && side_of(page, pages) == side {
+                if bins.at_rest(page, heat) && probability > 0.0 && side_of(page, pages) == side {
                     found.push((probability, page));
                 }
                 true
@@ -230,7 +230,7 @@ impl Finder<'_> {
             heat.for_each(tier as Tier, pages, &mut |page, probability| {
                 self.visits += 1;
                 let fits = probability > 0.0 && probability <= self.probability;
-                if fits && !self.bins.is_moving(page) && self.take_alone(page, probability) == Take::NoRoom {
+                if fits && self.bins.at_rest(page, heat) && self.take_alone(page, probability) == Take::NoRoom {
                     return false;
                 }
                 self.bytes >= self.page_bytes
