@@ -113,12 +113,30 @@ impl Finder<'_> {
         if let Some(page) = unseen {
             return Some((page, 0.0));
         }
+        let found = self.lowest(taker, bin);
+        if found.is_some() || self.heat.ceiling().is_some() {
+            return found;
+        }
+        // Without a ceiling a page gets rarer by every sample of another one, and nothing else takes it to its right list.
+        let mut judged = 0;
+        for list in bin..self.bins.count() {
+            for _ in 0..self.bins.len(taker, list).min(MOST_JUDGED - judged) {
+                judged += 1;
+                self.visits += 1;
+                self.bins.next(taker, list, self.heat, self.pages);
+            }
+        }
+        self.lowest(taker, bin)
+    }
+
+    /// A page of a list of `side` below `bin`, the lowest first, with its probability.
+    fn lowest(&mut self, side: usize, bin: usize) -> Option<(Page, f64)> {
         let mut judged = 0;
         for lower in 0..bin {
             while judged < MOST_JUDGED {
                 judged += 1;
                 self.visits += 1;
-                match self.bins.next(taker, lower, self.heat, self.pages) {
+                match self.bins.next(side, lower, self.heat, self.pages) {
                     Visited::Empty => break,
                     Visited::Moved => {}
                     Visited::Page(page, probability) => return Some((page, probability)),
