@@ -63,16 +63,20 @@ impl Finder<'_> {
         (page..page + count).for_each(|page| self.bins.set_moving(page, true));
         self.free[usize::from(to)] -= count;
         self.free[usize::from(self.pages.tier_of(page))] += count;
-        self.bytes -= self.page_bytes * u64::from(count);
+        self.bytes = self.bytes.saturating_sub(self.page_bytes * u64::from(count));
         self.moves.push(Move::run(page, count, to));
     }
 
-    /// Moves a page into a free frame.
+    /// Moves a page into a free frame, if that is within the limit.
     fn take_alone(&mut self, page: Page, probability: f64) -> Take {
-        let (_, count) = self.heat.run_of(page);
-        if self.page_bytes * u64::from(count) > self.bytes {
+        if self.page_bytes * u64::from(self.heat.run_of(page).1) > self.bytes {
             return Take::TooMuch;
         }
+        self.move_alone(page, probability)
+    }
+
+    fn move_alone(&mut self, page: Page, probability: f64) -> Take {
+        let (_, count) = self.heat.run_of(page);
         let Some(to) = self.room(self.taker(), count) else {
             return Take::NoRoom;
         };
@@ -81,12 +85,17 @@ impl Finder<'_> {
         Take::Taken
     }
 
-    /// Exchanges a page for `other`, which goes first to make room.
+    /// Exchanges a page for `other`, which goes first to make room, if that is within the limit.
     fn take_for(&mut self, page: Page, other: Page, gain: f64) -> Take {
-        let (count, other_count) = (self.heat.run_of(page).1, self.heat.run_of(other).1);
-        if self.page_bytes * u64::from(count + other_count) > self.bytes {
+        let count = self.heat.run_of(page).1 + self.heat.run_of(other).1;
+        if self.page_bytes * u64::from(count) > self.bytes {
             return Take::TooMuch;
         }
+        self.exchange(page, other, gain)
+    }
+
+    fn exchange(&mut self, page: Page, other: Page, gain: f64) -> Take {
+        let (count, other_count) = (self.heat.run_of(page).1, self.heat.run_of(other).1);
         let Some(back) = self.room(self.giver(), other_count) else {
             return Take::NoRoom;
         };
@@ -181,10 +190,10 @@ impl Finder<'_> {
 
     /// The HeMem port's way: of all pairs of pages the one whose exchange shifts most without shifting
     /// too much, again and again. A free frame, or else a page that was never sampled, is a partner
-    /// of probability 0.
+    /// of probability 0. As in the port the limit is looked at between pairs, so the last one may exceed it.
     pub fn by_pairs(&mut self) {
         let (mut givers, mut takers) = (self.all(self.giver()), self.all(self.taker()));
-        while self.bytes >= self.page_bytes {
+        while self.bytes > 0 {
             let nobody = self.nobody();
             let Some((a, b)) = best_pair(&givers, &takers, nobody.is_some(), self.probability) else {
                 return;
@@ -193,14 +202,14 @@ impl Finder<'_> {
             let took = match (b, nobody) {
                 (Some(b), _) => {
                     let (of_other, other) = takers[b];
-                    let took = self.take_for(page, other, probability - of_other);
+                    let took = self.exchange(page, other, probability - of_other);
                     if took == Take::Taken {
                         takers.remove(b);
                     }
                     took
                 }
-                (None, Some(Some(unseen))) => self.take_for(page, unseen, probability),
-                (None, _) => self.take_alone(page, probability),
+                (None, Some(Some(unseen))) => self.exchange(page, unseen, probability),
+                (None, _) => self.move_alone(page, probability),
             };
             if took == Take::NoRoom {
                 return;
