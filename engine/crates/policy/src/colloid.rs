@@ -135,6 +135,8 @@ struct State {
     quantum_ns: Nanos,
     next_quantum: Nanos,
     next_reading: Nanos,
+    /// The shift that the last reading found, where each of them is a step of the search.
+    found: Option<Shift>,
     /// What is left of the shift that faults make up.
     left: Option<Shift>,
     left_bytes: u64,
@@ -157,9 +159,21 @@ impl State {
     }
 
     fn read(&mut self, cx: &mut Context<'_>) {
-        if self.balance.read(cx.now, cx.counters) && !self.spins() {
+        if !self.balance.read(cx.now, cx.counters) {
+            return;
+        }
+        if !self.spins() {
             cx.spend(READING_NS);
         }
+        if self.searches_apart() {
+            self.found = self.balance.shift();
+        }
+    }
+
+    /// Whether the watermarks move with each reading, as in the Memtis port, whose monitor is apart from the thread that
+    /// moves pages: that takes what the last reading found. Otherwise they move once a quantum.
+    fn searches_apart(&self) -> bool {
+        self.hold == Hold::ByHeat && self.config.colloid_page_find == "list"
     }
 
     /// Bytes that may be moved in any quantum.
@@ -239,7 +253,12 @@ impl Colloid {
     /// Decides on a shift and asks for the moves that make it up.
     fn shift(&mut self, cx: &mut Context<'_>) {
         self.state.next_quantum = cx.now + self.state.quantum_ns;
-        let Some(shift) = self.state.balance.shift() else {
+        let found = if self.state.searches_apart() {
+            self.state.found
+        } else {
+            self.state.balance.shift()
+        };
+        let Some(shift) = found else {
             return;
         };
         if shift.probability <= 0.0 {
@@ -678,6 +697,7 @@ pub fn wrap(config: &Config, topology: &Topology, mut host: Box<dyn Policy>) -> 
         quantum_ns: ((config.colloid_quantum_ms * 1e6) as Nanos).max(SHORTEST_WAKE_NS),
         next_quantum: 0,
         next_reading: 0,
+        found: None,
         left: None,
         left_bytes: 0,
         shifted_up: 0.0,
