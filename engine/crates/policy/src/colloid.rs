@@ -68,8 +68,11 @@ struct Lifetime {
 }
 
 impl Lifetime {
-    fn probability(&self, page: Page) -> f64 {
-        f64::from(self.counts[page as usize]) / (self.total as f64).max(1.0)
+    /// Of `count` pages from `first` on together.
+    fn probability(&self, first: Page, count: u32) -> f64 {
+        let counts = &self.counts[first as usize..(first + count) as usize];
+        let sum: u64 = counts.iter().map(|count| u64::from(*count)).sum();
+        sum as f64 / (self.total as f64).max(1.0)
     }
 }
 
@@ -77,17 +80,31 @@ impl Lifetime {
 struct Recounted<'a> {
     host: &'a dyn Heat,
     lifetime: &'a Lifetime,
+    /// Only pages that the host lists, in its order.
+    listed: bool,
 }
 
 impl Heat for Recounted<'_> {
     fn probability(&self, page: Page) -> f64 {
-        self.lifetime.probability(page)
+        let (first, count) = self.run_of(page);
+        self.lifetime.probability(first, count)
     }
 
     fn for_each(&self, tier: Tier, pages: &dyn PageMap, visit: &mut dyn FnMut(Page, f64) -> bool) {
-        let seen = (0..self.lifetime.counts.len() as Page).filter(|page| self.lifetime.counts[*page as usize] > 0);
-        for page in seen.filter(|page| pages.tier_of(*page) == tier) {
-            if !visit(page, self.lifetime.probability(page)) {
+        if self.listed {
+            return self
+                .host
+                .for_each(tier, pages, &mut |page, _| visit(page, self.probability(page)));
+        }
+        let mut page = 0;
+        while let Some(ahead) = self.lifetime.counts[page as usize..]
+            .iter()
+            .position(|count| *count > 0)
+        {
+            // What was sampled may be in the middle of what moves with it.
+            let (first, count) = self.run_of(page + ahead as Page);
+            page = first + count;
+            if pages.tier_of(first) == tier && !visit(first, self.lifetime.probability(first, count)) {
                 return;
             }
         }
@@ -118,6 +135,8 @@ struct State {
     quantum_ns: Nanos,
     next_quantum: Nanos,
     next_reading: Nanos,
+    /// The shift that the last reading found, where each of them is a step of the search.
+    found: Option<Shift>,
     /// What is left of the shift that faults make up.
     left: Option<Shift>,
     left_bytes: u64,
@@ -140,9 +159,21 @@ impl State {
     }
 
     fn read(&mut self, cx: &mut Context<'_>) {
-        if self.balance.read(cx.now, cx.counters) && !self.spins() {
+        if !self.balance.read(cx.now, cx.counters) {
+            return;
+        }
+        if !self.spins() {
             cx.spend(READING_NS);
         }
+        if self.searches_apart() {
+            self.found = self.balance.shift();
+        }
+    }
+
+    /// Whether the watermarks move with each reading, as in the Memtis port, whose monitor is apart from the thread that
+    /// moves pages: that takes what the last reading found. Otherwise they move once a quantum.
+    fn searches_apart(&self) -> bool {
+        self.hold == Hold::ByHeat && self.config.colloid_page_find == "list"
     }
 
     /// Bytes that may be moved in any quantum.
@@ -185,6 +216,7 @@ impl Colloid {
             Heats::Lifetime(Recounted {
                 host: of_host,
                 lifetime: &state.lifetime,
+                listed: state.config.colloid_page_find == "list",
             })
         })
     }
@@ -221,7 +253,12 @@ impl Colloid {
     /// Decides on a shift and asks for the moves that make it up.
     fn shift(&mut self, cx: &mut Context<'_>) {
         self.state.next_quantum = cx.now + self.state.quantum_ns;
-        let Some(shift) = self.state.balance.shift() else {
+        let found = if self.state.searches_apart() {
+            self.state.found
+        } else {
+            self.state.balance.shift()
+        };
+        let Some(shift) = found else {
             return;
         };
         if shift.probability <= 0.0 {
@@ -660,6 +697,7 @@ pub fn wrap(config: &Config, topology: &Topology, mut host: Box<dyn Policy>) -> 
         quantum_ns: ((config.colloid_quantum_ms * 1e6) as Nanos).max(SHORTEST_WAKE_NS),
         next_quantum: 0,
         next_reading: 0,
+        found: None,
         left: None,
         left_bytes: 0,
         shifted_up: 0.0,

@@ -32,8 +32,9 @@ pub struct Bins {
     lists: [Vec<PageList>; 2],
     /// Ranges with pages that were never sampled, as they are looked through for cold pages of a side.
     unseen: [VecDeque<Range<Page>>; 2],
-    /// The highest probability seen, for hosts without a ceiling.
-    highest: f64,
+    /// The hottest page, for hosts without a ceiling. Its probability is what it is now: the first page that was ever
+    /// sampled had them all.
+    hottest: Option<Page>,
 }
 
 /// The side that holds `page`.
@@ -51,7 +52,7 @@ impl Bins {
             links: Links::new(if bins == 0 { 0 } else { pages }),
             lists: [lists.clone(), lists],
             unseen: [VecDeque::new(), VecDeque::new()],
-            highest: 0.0,
+            hottest: None,
         }
     }
 
@@ -79,6 +80,14 @@ impl Bins {
         self.bytes[page as usize] & MOVING != 0
     }
 
+    /// Whether no move of anything that moves with `page` is under way: parts of a huge page may have been base pages
+    /// when theirs began.
+    #[must_use]
+    pub fn at_rest(&self, page: Page, heat: &dyn Heat) -> bool {
+        let (first, count) = heat.run_of(page);
+        !(first..first + count).any(|page| self.is_moving(page))
+    }
+
     /// Marks a page as moving, which takes it out of its list, or as at rest.
     pub fn set_moving(&mut self, page: Page, moving: bool) {
         if moving {
@@ -103,6 +112,7 @@ impl Bins {
         for side in &mut self.unseen {
             side.retain(|range| !gone.contains(&range.start));
         }
+        self.hottest = self.hottest.filter(|page| !gone.contains(page));
         gone.for_each(|page| self.leave(page));
     }
 
@@ -113,12 +123,15 @@ impl Bins {
     }
 
     fn ceiling(&self, heat: &dyn Heat) -> f64 {
-        heat.ceiling().unwrap_or(self.highest)
+        let of_hottest = || self.hottest.map_or(0.0, |page| heat.probability(page));
+        heat.ceiling().unwrap_or_else(of_hottest)
     }
 
-    fn bin_of(&mut self, probability: f64, heat: &dyn Heat) -> usize {
-        self.highest = self.highest.max(probability);
-        let ceiling = self.ceiling(heat);
+    fn bin_of(&mut self, page: Page, probability: f64, heat: &dyn Heat) -> usize {
+        let mut ceiling = self.ceiling(heat);
+        if probability > ceiling && heat.ceiling().is_none() {
+            (self.hottest, ceiling) = (Some(page), probability);
+        }
         let of_all = if ceiling > 0.0 { probability / ceiling } else { 0.0 };
         ((of_all * self.count() as f64) as usize).min(self.count() - 1)
     }
@@ -127,8 +140,8 @@ impl Bins {
     pub fn sort_in(&mut self, page: Page, heat: &dyn Heat, pages: &dyn PageMap) -> f64 {
         let (page, _) = heat.run_of(page);
         let probability = heat.probability(page);
-        if !self.is_moving(page) && heat.manages(page) {
-            let (side, bin) = (side_of(page, pages), self.bin_of(probability, heat));
+        if heat.manages(page) && self.at_rest(page, heat) {
+            let (side, bin) = (side_of(page, pages), self.bin_of(page, probability, heat));
             let byte = (bin as u8 + 1) | if side == SLOW { IN_SLOW } else { 0 };
             if self.bytes[page as usize] != byte {
                 self.leave(page);

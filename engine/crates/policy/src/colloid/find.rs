@@ -60,19 +60,23 @@ impl Finder<'_> {
     }
 
     fn push(&mut self, page: Page, count: u32, to: Tier) {
-        self.bins.set_moving(page, true);
+        (page..page + count).for_each(|page| self.bins.set_moving(page, true));
         self.free[usize::from(to)] -= count;
         self.free[usize::from(self.pages.tier_of(page))] += count;
-        self.bytes -= self.page_bytes * u64::from(count);
+        self.bytes = self.bytes.saturating_sub(self.page_bytes * u64::from(count));
         self.moves.push(Move::run(page, count, to));
     }
 
-    /// Moves a page into a free frame.
+    /// Moves a page into a free frame, if that is within the limit.
     fn take_alone(&mut self, page: Page, probability: f64) -> Take {
-        let (_, count) = self.heat.run_of(page);
-        if self.page_bytes * u64::from(count) > self.bytes {
+        if self.page_bytes * u64::from(self.heat.run_of(page).1) > self.bytes {
             return Take::TooMuch;
         }
+        self.move_alone(page, probability)
+    }
+
+    fn move_alone(&mut self, page: Page, probability: f64) -> Take {
+        let (_, count) = self.heat.run_of(page);
         let Some(to) = self.room(self.taker(), count) else {
             return Take::NoRoom;
         };
@@ -81,12 +85,17 @@ impl Finder<'_> {
         Take::Taken
     }
 
-    /// Exchanges a page for `other`, which goes first to make room.
+    /// Exchanges a page for `other`, which goes first to make room, if that is within the limit.
     fn take_for(&mut self, page: Page, other: Page, gain: f64) -> Take {
-        let (count, other_count) = (self.heat.run_of(page).1, self.heat.run_of(other).1);
-        if self.page_bytes * u64::from(count + other_count) > self.bytes {
+        let count = self.heat.run_of(page).1 + self.heat.run_of(other).1;
+        if self.page_bytes * u64::from(count) > self.bytes {
             return Take::TooMuch;
         }
+        self.exchange(page, other, gain)
+    }
+
+    fn exchange(&mut self, page: Page, other: Page, gain: f64) -> Take {
+        let (count, other_count) = (self.heat.run_of(page).1, self.heat.run_of(other).1);
         let Some(back) = self.room(self.giver(), other_count) else {
             return Take::NoRoom;
         };
@@ -113,12 +122,30 @@ impl Finder<'_> {
         if let Some(page) = unseen {
             return Some((page, 0.0));
         }
+        let found = self.lowest(taker, bin);
+        if found.is_some() || self.heat.ceiling().is_some() {
+            return found;
+        }
+        // Without a ceiling a page gets rarer by every sample of another one, and nothing else takes it to its right list.
+        let mut judged = 0;
+        for list in bin..self.bins.count() {
+            for _ in 0..self.bins.len(taker, list).min(MOST_JUDGED - judged) {
+                judged += 1;
+                self.visits += 1;
+                self.bins.next(taker, list, self.heat, self.pages);
+            }
+        }
+        self.lowest(taker, bin)
+    }
+
+    /// A page of a list of `side` below `bin`, the lowest first, with its probability.
+    fn lowest(&mut self, side: usize, bin: usize) -> Option<(Page, f64)> {
         let mut judged = 0;
         for lower in 0..bin {
             while judged < MOST_JUDGED {
                 judged += 1;
                 self.visits += 1;
-                match self.bins.next(taker, lower, self.heat, self.pages) {
+                match self.bins.next(side, lower, self.heat, self.pages) {
                     Visited::Empty => break,
                     Visited::Moved => {}
                     Visited::Page(page, probability) => return Some((page, probability)),
@@ -163,10 +190,10 @@ impl Finder<'_> {
 
     /// The HeMem port's way: of all pairs of pages the one whose exchange shifts most without shifting
     /// too much, again and again. A free frame, or else a page that was never sampled, is a partner
-    /// of probability 0.
+    /// of probability 0. As in the port the limit is looked at between pairs, so the last one may exceed it.
     pub fn by_pairs(&mut self) {
         let (mut givers, mut takers) = (self.all(self.giver()), self.all(self.taker()));
-        while self.bytes >= self.page_bytes {
+        while self.bytes > 0 {
             let nobody = self.nobody();
             let Some((a, b)) = best_pair(&givers, &takers, nobody.is_some(), self.probability) else {
                 return;
@@ -175,14 +202,14 @@ impl Finder<'_> {
             let took = match (b, nobody) {
                 (Some(b), _) => {
                     let (of_other, other) = takers[b];
-                    let took = self.take_for(page, other, probability - of_other);
+                    let took = self.exchange(page, other, probability - of_other);
                     if took == Take::Taken {
                         takers.remove(b);
                     }
                     took
                 }
-                (None, Some(Some(unseen))) => self.take_for(page, unseen, probability),
-                (None, _) => self.take_alone(page, probability),
+                (None, Some(Some(unseen))) => self.exchange(page, unseen, probability),
+                (None, _) => self.move_alone(page, probability),
             };
             if took == Take::NoRoom {
                 return;
@@ -210,7 +237,7 @@ impl Finder<'_> {
         for tier in tiers {
             heat.for_each(tier as Tier, pages, &mut |page, probability| {
                 visits += 1;
-                if !bins.is_moving(page) && probability > 0.0 && side_of(page, pages) == side {
+                if bins.at_rest(page, heat) && probability > 0.0 && side_of(page, pages) == side {
                     found.push((probability, page));
                 }
                 true
@@ -230,7 +257,7 @@ impl Finder<'_> {
             heat.for_each(tier as Tier, pages, &mut |page, probability| {
                 self.visits += 1;
                 let fits = probability > 0.0 && probability <= self.probability;
-                if fits && !self.bins.is_moving(page) && self.take_alone(page, probability) == Take::NoRoom {
+                if fits && self.bins.at_rest(page, heat) && self.take_alone(page, probability) == Take::NoRoom {
                     return false;
                 }
                 self.bytes >= self.page_bytes
