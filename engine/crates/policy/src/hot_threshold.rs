@@ -10,6 +10,7 @@ use crate::{Gauge, Nanos};
 use serde::{Deserialize, Serialize};
 
 const SECOND_NS: Nanos = 1_000_000_000;
+const MS_NS: Nanos = 1_000_000;
 
 /// What the threshold is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,7 +141,8 @@ impl HotThreshold {
         }
         let allowed = u128::from(limit_bytes_per_s) * u128::from(adjust_period_ns) / u128::from(SECOND_NS);
         let came = u128::from(self.candidates - self.candidates_then) * u128::from(page_bytes);
-        let step_ns = (2 * hot_threshold_ns / Nanos::from(steps)).max(1);
+        // The kernel counts milliseconds: of a default under 8 of them a step is none, and the threshold stays.
+        let step_ns = 2 * (hot_threshold_ns / MS_NS) / Nanos::from(steps) * MS_NS;
         if came * 10 > allowed * 11 {
             self.threshold_ns = self.threshold_ns.saturating_sub(step_ns).max(step_ns);
         } else if came * 10 < allowed * 9 {
@@ -205,5 +207,18 @@ mod tests {
         assert_eq!(hot.threshold_ns(), 2000 * MS);
         hot.reset();
         assert_eq!(hot.threshold_ns(), 1000 * MS);
+    }
+
+    #[test]
+    fn steps_are_whole_milliseconds() {
+        let after_a_step = |hot_threshold_ms: Nanos| {
+            let mut hot = HotThreshold::new(Selection {
+                hot_threshold_ns: hot_threshold_ms * MS,
+                ..threshold(10).selection
+            });
+            hot.judge(2001 * MS, 0); // nobody came in two seconds
+            hot.threshold_ns() / MS
+        };
+        assert_eq!([7, 8, 100].map(after_a_step), [7, 9, 112]);
     }
 }

@@ -438,9 +438,9 @@ fn outcome_of(request: &Move, table: &Table, problems: &BTreeMap<Frame, i32>) ->
     }
     let frames = request.range().flat_map(|page| elsewhere(page, request.to, table));
     let codes: Vec<i32> = frames.filter_map(|frame| problems.get(&frame).copied()).collect();
-    if codes.is_empty() {
-        Outcome::Gone
-    } else if codes.contains(&NO_MEMORY) {
+    // A page whose frames went meanwhile is still the policy's: it may be touched again before memory is looked at next, and if
+    // not, the policy is told then. `Gone` would have it forgotten.
+    if codes.contains(&NO_MEMORY) {
         Outcome::NoSpace
     } else {
         Outcome::Aborted

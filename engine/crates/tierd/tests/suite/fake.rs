@@ -21,6 +21,8 @@ pub struct Frame {
     pub node: u32,
     /// How often moving it fails because it is busy; `u32::MAX` for ever.
     pub busy: u32,
+    /// How often it is found to be absent when it is to be moved, and touched again soon after.
+    pub vanishes: u32,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -60,6 +62,8 @@ pub struct World {
     /// Frames that fit on the slow node.
     pub slow_frames: usize,
     pub migrate_calls: u64,
+    /// Pages that were found absent just now.
+    vanished: BTreeSet<(i32, u64)>,
     /// Pages that were asked to move and were not of the kind that never will.
     pub asked_in_earnest: u64,
     pub most_batch: usize,
@@ -111,7 +115,14 @@ impl World {
             let (next, frames) = (&mut self.next_frame, &mut self.frames);
             task.pages.entry(page).or_insert_with(|| {
                 *next += 1;
-                frames.insert(*next, Frame { node, busy: 0 });
+                frames.insert(
+                    *next,
+                    Frame {
+                        node,
+                        busy: 0,
+                        vanishes: 0,
+                    },
+                );
                 *next
             });
             self.touched.insert((pid, page));
@@ -135,6 +146,7 @@ impl World {
                     Frame {
                         node: NODES[1],
                         busy: 0,
+                        vanishes: 0,
                     },
                 );
                 *frame = *next;
@@ -304,15 +316,15 @@ impl Kernel for Fake {
     }
 
     fn nodes(&mut self, pid: i32, pages: &[u64]) -> Result<Vec<i32>, Refusal> {
-        let world = self.asked();
+        let mut world = self.asked();
         if world.forbidden {
             return Err(Refusal::Other("Operation not permitted".to_owned()));
         }
+        let vanished = std::mem::take(&mut world.vanished);
         let task = world.tasks.get(&pid).ok_or(Refusal::Gone)?;
         let node = |page: &u64| {
-            task.pages
-                .get(page)
-                .map_or(ABSENT, |frame| world.frames[frame].node as i32)
+            let frame = task.pages.get(page).filter(|_| !vanished.contains(&(pid, *page)));
+            frame.map_or(ABSENT, |frame| world.frames[frame].node as i32)
         };
         Ok(pages.iter().map(node).collect())
     }
@@ -349,14 +361,19 @@ impl Kernel for Fake {
         let room = world.slow_frames;
         let mut in_earnest = 0;
         let mut status = Vec::new();
-        for frame in frames {
+        let mut vanished = BTreeSet::new();
+        for (page, frame) in pages.iter().zip(frames) {
             let Some(frame) = frame.and_then(|number| world.frames.get_mut(&number)) else {
                 in_earnest += 1;
                 status.push(ABSENT);
                 continue;
             };
             in_earnest += u64::from(frame.node == node || frame.busy != u32::MAX);
-            if frame.node != node && frame.busy > 0 {
+            if frame.vanishes > 0 {
+                frame.vanishes -= 1;
+                vanished.insert((pid, *page));
+                status.push(ABSENT);
+            } else if frame.node != node && frame.busy > 0 {
                 if frame.busy != u32::MAX {
                     frame.busy -= 1;
                 }
@@ -370,6 +387,7 @@ impl Kernel for Fake {
             }
         }
         world.asked_in_earnest += in_earnest;
+        world.vanished.extend(vanished);
         Ok(status)
     }
 

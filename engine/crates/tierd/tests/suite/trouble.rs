@@ -53,6 +53,24 @@ fn pages_that_are_busy_for_ever_stay_and_hold_nothing_up() {
 }
 
 #[test]
+fn pages_that_are_gone_for_a_moment_are_asked_for_again() {
+    for policy in ["hemem", "pact"] {
+        let (world, pid, start) = world_with(2048);
+        let hot = start + 1300..start + 1600;
+        let mut driver = driver(policy, &knobs(policy), &world, options(4096, 1024, 8192), BITS);
+        driver.turn().expect("nothing fails");
+        world.world().frames.values_mut().for_each(|frame| frame.vanishes = 1);
+        let end_ns = 30_000 * MS;
+        while world.world().now_ns < end_ns {
+            world.world().touch(pid, hot.clone());
+            driver.turn().expect("nothing fails");
+        }
+        assert!(driver.tally().outcomes["aborted"] > 0, "{policy}");
+        assert_eq!(world.world().fast_pages(pid, hot), 300, "{policy}");
+    }
+}
+
+#[test]
 fn a_program_that_lives_unseen_has_not_ended() {
     let (world, ..) = world_with(256);
     let mut driver = driver("notier", &Config::new(), &world, options(4096, 1024, 8192), BITS);
