@@ -18,7 +18,7 @@ from tiertune.files import Strict
 from tiertune.units import format_size
 from tiertune.workloads.phases import figures, phases_of
 from tiertune.workloads.reading import Check, NoMetrics, Reading, number_in
-from tiertune.workloads.secret import secret_mistakes
+from tiertune.workloads.secret import clear_secrets, secret_mistakes
 
 __all__ = ["ContainerPart", "HostPart", "NoMetrics", "Probe", "UpstreamPart", "events_of"]
 
@@ -143,6 +143,7 @@ class HostPart(Strict):
         for name in self.environment or {}:
             if not re.fullmatch(r"[A-Za-z_]\w*", name):
                 yield ("environment",), f"'{name}' is no name of a variable"
+        yield from clear_secrets(self.environment or {})
         yield from secret_mistakes(self.secret_environment or {}, self.environment or {})
         if self.metrics == "tierload":
             if "--json" not in self.command:

@@ -20,17 +20,21 @@ _PLAIN = re.compile(r"\d{1,4}|yes|no|true|false|on|off|\{\w+\}", re.IGNORECASE)
 _IN_ADDRESS = re.compile(r"\w://[^/\s:@]*:[^/\s@]+@")
 
 
-def clear_secrets(environment: Mapping[str, str], remedy: str) -> Iterator[tuple[Place, str]]:
+def clear_secrets(environment: Mapping[str, str], where: str = "beside it") -> Iterator[tuple[Place, str]]:
     """Where a value is a secret in the clear, and what to do, without the value."""
     for name, value in environment.items():
         if _BY_NAME.fullmatch(name) and not _PLAIN.fullmatch(value):
-            yield ("environment", name), f"is a secret by its name, {_stored(remedy)}"
+            yield ("environment", name), f"is a secret by its name{_stored(name, where)}"
         elif _IN_ADDRESS.search(value):
-            yield ("environment", name), f"holds an address with a password, {_stored(remedy)}"
+            yield ("environment", name), f"holds an address with a password{_stored(name, where)}"
 
 
-def _stored(remedy: str) -> str:
-    return f"which would be stored with the results and shown to whoever lists processes; {remedy}"
+def _stored(name: str, where: str) -> str:
+    return (
+        f", which would be stored with the results; leave it out here, and write secret_environment:"
+        f" {{{name}: BENCH_{name.upper()}}} {where}, so that it is taken from that variable of tiertune's own"
+        " environment"
+    )
 
 
 def secret_mistakes(secret: Mapping[str, str], clear: Mapping[str, str]) -> Iterator[tuple[Place, str]]:

@@ -149,3 +149,8 @@ def test_what_ansible_would_take_for_an_expression_is_refused(
 def test_simulated_workloads_have_none(tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(TINY)
     assert secrets_of(load_workload(str(tmp_path / "tiny.yaml")), {}).variables == {}
+
+
+@pytest.mark.parametrize("path", sorted(Path("tests/configs/bad").rglob("*secret*.expected")))
+def test_a_secret_that_is_refused_is_not_repeated(path: Path) -> None:
+    assert "hunter2" not in path.read_text(encoding="utf-8")
