@@ -15,6 +15,7 @@ from tiertune.tuner.execution import attempt
 from tiertune.tuner.fleet import backend as fleet
 from tiertune.tuner.fleet.inventory import Host
 from tiertune.tuner.fleet.play import Played
+from tiertune.tuner.journal_files import stored_workload
 from tiertune.tuner.live.scope import Ended
 from tiertune.tuner.live.secret import IN_PLACE, Secrets, secrets_of
 from tiertune.tuner.simulation import SimBackend
@@ -154,3 +155,12 @@ def test_simulated_workloads_have_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(Path("tests/configs/bad").rglob("*secret*.expected")))
 def test_a_secret_that_is_refused_is_not_repeated(path: Path) -> None:
     assert "hunter2" not in path.read_text(encoding="utf-8")
+
+
+def test_a_journal_that_has_one_in_the_clear_is_still_read(tmp_path: Path) -> None:
+    """Versions took them; what is read of the journal has none."""
+    document = workload(tmp_path).model_dump(mode="json")
+    document["host"]["environment"] = {"DB_PASSWORD": SECRET, "LC_ALL": "C"}
+    part = stored_workload(document).host
+    assert part is not None
+    assert part.environment == {"LC_ALL": "C"}
