@@ -6,6 +6,7 @@ from typing import Any
 
 from tiertune.machines.definition import FIGURES_WITH_DEFAULTS, MACHINE_FIGURES, TIER_FIGURES, Machine
 from tiertune.workloads.definition import Workload
+from tiertune.workloads.secret import clear_secrets
 
 SAID = "as the journal of the campaign holds it"
 
@@ -13,6 +14,11 @@ SAID = "as the journal of the campaign holds it"
 def stored_workload(document: dict[str, Any]) -> Workload:
     """A workload as a journal holds it: by the names of fields, with all that was not given."""
     given = _given(document)
+    for part in ("host", "upstream"):
+        # Versions that took secrets in the clear have stored them; nothing runs live from here.
+        environment = given.get(part, {}).get("environment", {})
+        for (_, name), _ in list(clear_secrets(environment)):
+            del environment[name]
     if "streams" in given["sim"]:
         given["sim"] = {"streams": given["sim"]["streams"]}
     return Workload.model_validate(given, by_alias=True, by_name=True)

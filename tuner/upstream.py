@@ -11,6 +11,7 @@ from pydantic import Field
 from tiertune.document import Path as Place
 from tiertune.fields import Number, Text
 from tiertune.files import Strict
+from tiertune.workloads.secret import clear_secrets
 
 SYSTEMS = ("hemem",)
 """Those that are published as such a library."""
@@ -55,6 +56,8 @@ class Upstream(Strict):
             if name == SETS_ITSELF:
                 yield ("environment", name), "is the library; leave it out"
             yield from _placeholders(("environment", name), value, SIZES)
+        # What a program is given, a library in it has.
+        yield from clear_secrets(self.environment, "in the workload's host part")
 
     @property
     def sets(self) -> frozenset[str]:

@@ -18,6 +18,7 @@ from tiertune.files import Strict
 from tiertune.units import format_size
 from tiertune.workloads.phases import figures, phases_of
 from tiertune.workloads.reading import Check, NoMetrics, Reading, number_in
+from tiertune.workloads.secret import clear_secrets, secret_mistakes
 
 __all__ = ["ContainerPart", "HostPart", "NoMetrics", "Probe", "UpstreamPart", "events_of"]
 
@@ -93,6 +94,11 @@ class HostPart(Strict):
     environment: dict[str, Text] | None = Field(
         default=None, description="variables for the command; placeholders as there"
     )
+    secret_environment: dict[str, Text] | None = Field(
+        default=None,
+        description="variables whose values are secret: for each the variable of tiertune's own environment"
+        " that has the value when a trial begins; only that name is stored",
+    )
     exit_codes: list[Integer] | None = Field(
         default=None, min_length=1, description="exit codes of a run that ended well; absent: 0"
     )
@@ -137,6 +143,8 @@ class HostPart(Strict):
         for name in self.environment or {}:
             if not re.fullmatch(r"[A-Za-z_]\w*", name):
                 yield ("environment",), f"'{name}' is no name of a variable"
+        yield from clear_secrets(self.environment or {})
+        yield from secret_mistakes(self.secret_environment or {}, self.environment or {})
         if self.metrics == "tierload":
             if "--json" not in self.command:
                 yield ("command",), "lacks --json, from which the metrics of tierload are read"

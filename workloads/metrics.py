@@ -10,6 +10,13 @@ OF_HOSTS = (
     MetricInfo("promoted_bytes", "B", "", "covariate", "Bytes that tierd moved to the fast tier."),
     MetricInfo("demoted_bytes", "B", "", "covariate", "Bytes that tierd moved to the slow tier."),
     MetricInfo("tierd_cpu_s", "s", "minimize", "secondary", "CPU time of tierd, sampling included."),
+    MetricInfo(
+        "unmanaged_processes",
+        "",
+        "",
+        "covariate",
+        "Most processes of the program at a time that tierd did not manage, since there were too many.",
+    ),
     MetricInfo("peak_rss_bytes", "B", "", "covariate", "Most memory that the program held."),
 )
 """What live runs measure beside the engine's own metrics."""

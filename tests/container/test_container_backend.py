@@ -204,3 +204,17 @@ def test_bad_nodes_are_refused_in_words() -> None:
         nodes_of_container("0", ["notier", "hemem"])
     with pytest.raises(InputError, match=r"--container and --here exclude each other"):
         places_of(None, None, False, "0,1", [], "0,1")
+
+
+def test_a_secret_is_in_the_containers_environment_and_in_nothing_that_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCH_SECRET", "open-sesame-0451")
+    made = workload(tmp_path)
+    assert made.host is not None
+    named = made.host.model_copy(update={"secret_environment": {"DB_PASSWORD": "BENCH_SECRET"}})
+    backend, engine = backend_in(tmp_path, made.model_copy(update={"host": named}))
+    measurement = backend.run(TRIAL)
+    (order,) = engine.orders
+    assert order.secrets.variables == {"DB_PASSWORD": "open-sesame-0451"}
+    assert "open-sesame" not in f"{order} {measurement}"

@@ -21,6 +21,7 @@ from tiertune.tuner.container.confinement import filter_of_calls, numbers_of
 from tiertune.tuner.container.engine import DockerEngine, Order, refusal
 from tiertune.tuner.container.image import is_pinned, own_image
 from tiertune.tuner.container.owner import boot_id, lives, owner
+from tiertune.tuner.live.secret import Secrets
 
 
 def test_equal_programs_give_equal_images_of_nothing_else(tmp_path: Path) -> None:
@@ -165,3 +166,19 @@ def test_the_filter_lets_tierd_do_its_trade_and_refuses_ways_out() -> None:
 def test_lists_of_numbers() -> None:
     assert numbers_of("0-2,5") == [0, 1, 2, 5]
     assert numbers_of("") == []
+
+
+def test_secrets_are_variables_of_a_container_and_no_arguments() -> None:
+    asked: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    class Containers:
+        def create(self, *words: Any, **options: Any) -> None:
+            asked.append((words, options))
+
+    engine = DockerEngine("unix:///nowhere")
+    engine._made = type("Client", (), {"containers": Containers()})
+    secrets = Secrets({"DB_PASSWORD": "open-sesame-0451"})
+    engine._create(Order("image", ["tierd", "--", "program"], {}, [], {"init": True}, secrets))
+    ((words, options),) = asked
+    assert options.pop("environment") == {"DB_PASSWORD": "open-sesame-0451"}
+    assert "open-sesame" not in f"{words} {options}"

@@ -42,7 +42,7 @@ report = {
     "version": 1, "policy": options.get("--policy"), "knobs": knobs, "settings": settings,
     "page_bytes": int(options.get("--page-bytes", 4096)),
     "series": [{"at_s": at / 10, "promoted_bytes": at * 4096, **moved} for at in range(100)],
-    "overhead": {"cpu_s": 0.25}, "words": sys.argv[1:],
+    "overhead": {"cpu_s": 0.25}, "counts": {"unmanaged_processes": 12}, "words": sys.argv[1:],
 }
 done = subprocess.run(command)
 place = sys.argv[sys.argv.index("--report") + 1]
@@ -105,6 +105,7 @@ def test_what_tierd_says_comes_with_the_measurement(tmp_path: Path) -> None:
         "demoted_bytes": 0.0,
         "samples": 3.0,
         "hint_faults": 0.0,
+        "unmanaged_processes": 12.0,
         "tierd_cpu_s": 0.25,
     }
     assert measurement.timeline["promotions_per_s"] == pytest.approx([10.0] * 9)

@@ -227,7 +227,8 @@ def _loadable(campaign: Campaign, plan: CampaignPlan, places: Places, live: Sequ
             )
         workload = cell.scenario.workload
         part = campaign.workload(workload).on_host
-        taken = upstreams[cell.system].sets & set((part.environment if part else None) or ())
+        own = {**(part.environment or {}), **(part.secret_environment or {})} if part else {}
+        taken = upstreams[cell.system].sets & set(own)
         if taken:
             # The workload's own comes last, and nothing would be loaded, or something else worked on.
             raise InputError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from tiertune.tuner.live.fitness import Nodes, unfitness
 from tiertune.tuner.live.launch import BARE, launch
 from tiertune.tuner.live.launch import FOLDER as ANY_FOLDER
 from tiertune.tuner.live.measurement import measured
+from tiertune.tuner.live.secret import secrets_of
 from tiertune.tuner.live.stop import Stop
 from tiertune.tuner.trial import Config, Measurement, Scenario, Trial
 from tiertune.units import format_size
@@ -63,11 +65,13 @@ class ContainerBackend(Backend):
         """Prepares the simulated twin, looks at this host, has the image ready, and removes what a
         tiertune that was killed has left.
 
-        Raises HostUnfit with everything that is not in order, InputError for an image without a digest.
+        Raises HostUnfit with everything that is not in order, InputError for an image without a digest and
+        for a secret that is not there.
         """
         self._inner.prepare(scenario, notify)
         if not self._is_live(scenario):
             return
+        secrets_of(self._workloads[scenario.key])
         with self._alone:
             self._state = self._fit(scenario, tiering=False)
             left = self._engine.sweep()
@@ -103,6 +107,7 @@ class ContainerBackend(Backend):
                 raise
             self._stop.keep_going()
             after, busy_share = look_after(self._look)
+        ran = replace(ran, ended=order.secrets.without(ran.ended))
         inside = _checked(ran, limits, tiering)
         if ran.oom_killed:
             given = format_size(limits.memory_bytes)
@@ -157,7 +162,8 @@ class ContainerBackend(Backend):
         command = [daemon, "limits", "--report", f"{FOLDER}/{LIMITS}", "--", *words]
         options = create_options(limits, tiering)
         # By its id, which no pull or build can give to another.
-        return Order(self._image(part), command, files, [*order.fetch, LIMITS], options)
+        fetch = [*order.fetch, LIMITS]
+        return Order(self._image(part), command, files, fetch, options, secrets_of(workload))
 
     def _is_live(self, scenario: Scenario) -> bool:
         return self._workloads[scenario.key].on_host is not None

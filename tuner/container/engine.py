@@ -17,6 +17,7 @@ from tiertune.tuner.container.confinement import FOLDER
 from tiertune.tuner.container.image import OwnImage, is_pinned, tar_of
 from tiertune.tuner.container.owner import LABEL, lives, owner
 from tiertune.tuner.live.scope import GRACE_S, Ended
+from tiertune.tuner.live.secret import Secrets
 
 ANSWER_S = 60
 LOCAL = "unix:///var/run/docker.sock"
@@ -24,14 +25,15 @@ LOCAL = "unix:///var/run/docker.sock"
 
 @dataclass(frozen=True)
 class Order:
-    """A container to be run once: its command, files of its folder before, those wanted after, and options
-    of the SDK's `containers.create`."""
+    """A container to be run once: its command, files of its folder before, those wanted after, options of the
+    SDK's `containers.create`, and variables that are secret."""
 
     image: str
     command: Sequence[str]
     files: Mapping[str, bytes]
     fetch: Sequence[str]
     options: Mapping[str, Any] = field(default_factory=dict)
+    secrets: Secrets = field(default_factory=Secrets)
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,7 @@ class DockerEngine:
             # Of a volume without a name nothing stays when the container is removed.
             mounts=[Mount(FOLDER, None, type="volume")],
             log_config=LogConfig(type="json-file", config={"max-size": "64m", "max-file": "1"}),
+            environment=dict(order.secrets.variables),
             **order.options,
         )
 

@@ -6,6 +6,7 @@ goes to another one; a host whose memory drifts is, too.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from tiertune.files import InputError
 from tiertune.tuner.backend import STOPPED, Backend, BackendLost, HostUnfit, Notify
 from tiertune.tuner.execution import ended
 from tiertune.tuner.fleet.inventory import Host
@@ -25,6 +27,7 @@ from tiertune.tuner.live.fitness import Nodes
 from tiertune.tuner.live.launch import REPORT, launch, raw_of
 from tiertune.tuner.live.measurement import figures
 from tiertune.tuner.live.probing import LOCALE, MOST_S, stranger_in
+from tiertune.tuner.live.secret import secrets_of
 from tiertune.tuner.trial import Config, Measurement, Scenario, Status, Trial
 from tiertune.workloads.definition import Workload
 from tiertune.workloads.live import HostPart
@@ -69,12 +72,13 @@ class FleetBackend(Backend):
         """Prepares the simulated twin, which checks that the scenario fits, and looks at the hosts once.
 
         A host whose program is not that of the workload is set aside. Raises HostUnfit where hosts differ, or
-        none is left.
+        none is left, and InputError for a secret that is not there.
         """
         self._inner.prepare(scenario, notify)
         part = self._workloads[scenario.key].on_host
         if part is None:
             return
+        _check_secrets(self._workloads[scenario.key])
         if not self._looked:
             self._look(notify)
             self._looked = True
@@ -135,7 +139,7 @@ class FleetBackend(Backend):
         assert part is not None
         threads = trial.scenario.threads or workload.threads
         nodes = Nodes(host.fast_node, host.slow_node)
-        order = launch(trial, self._inner.apply(trial), part, threads, nodes)
+        order, secrets = launch(trial, self._inner.apply(trial), part, threads, nodes), secrets_of(workload)
         variables = {
             "trial_name": f"{trial.purpose}-{trial.number}",
             "trial_command": order.command,
@@ -143,9 +147,12 @@ class FleetBackend(Backend):
             "trial_fetch": order.fetch,
             "trial_timeout_s": part.timeout_s,
             "trial_yardstick": YARDSTICK,
+            "trial_secrets_of_workload": secrets.variables,
         }
         self._notify(f"{host.name}: {trial.purpose} {trial.number} of {trial.cell}")
         said = self._played("trial.yml", host, "tiertune_trial", variables, part.timeout_s)
+        # Ansible has taken them out on the host; a text that it cut in the middle of one is as it was.
+        said = {**said, **{name: secrets.hidden(said[name]) for name in ("output", "errors") if name in said}}
         drift = self._drift[host.name].seen(said.get("yardstick", ""))
         if drift is not None:
             raise _HostLost(drift)
@@ -256,6 +263,19 @@ class FleetBackend(Backend):
         if not self._pool.in_use():
             reasons = "; ".join(f"{name}: {why}" for name, why in sorted(self._pool.aside.items()))
             raise HostUnfit(f"no host can be used ({reasons})")
+
+
+def _check_secrets(workload: Workload) -> None:
+    """Raises InputError for a secret that is not there, or that Ansible would not hand on as it is."""
+    wrong = [
+        f"workload {workload.name}: secret_environment.{name}: the value holds {{{{, {{% or {{#, which"
+        f" Ansible takes for an expression; leave it out here, and set {name} in trial_secrets of the"
+        " inventory as !unsafe"
+        for name, value in secrets_of(workload).variables.items()
+        if re.search(r"\{[{%#]", value)
+    ]
+    if wrong:
+        raise InputError(*wrong)
 
 
 @dataclass

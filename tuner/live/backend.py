@@ -24,6 +24,7 @@ from tiertune.tuner.live.measurement import measured
 from tiertune.tuner.live.preloaded import Libraries, Library, sizes_of
 from tiertune.tuner.live.probing import check_program
 from tiertune.tuner.live.scope import run_in_scope
+from tiertune.tuner.live.secret import secrets_of
 from tiertune.tuner.live.stop import Stop
 from tiertune.tuner.trial import Config, Measurement, Scenario, Trial
 from tiertune.tuner.upstream import Upstream
@@ -66,10 +67,11 @@ class HostBackend(Backend):
     def prepare(self, scenario: Scenario, notify: Notify) -> None:
         """Prepares the simulated twin, which checks that the scenario fits, and looks at this host.
 
-        Raises HostUnfit with everything that is not in order.
+        Raises HostUnfit with everything that is not in order, InputError for a secret that is not there.
         """
         self._inner.prepare(scenario, notify)
         if self._is_live(scenario):
+            secrets_of(self._workloads[scenario.key])
             for system in sorted(self._by_kernel):
                 check_kernel(system, self._root)
             with self._alone:
@@ -89,7 +91,7 @@ class HostBackend(Backend):
         if not self._is_live(trial.scenario):
             return self._inner.run(trial, timeline_points)
         workload = self._workloads[trial.scenario.key]
-        part = workload.on_host
+        part, secrets = workload.on_host, secrets_of(workload)
         assert part is not None
         with self._alone:
             self._stop.keep_going()
@@ -102,7 +104,9 @@ class HostBackend(Backend):
                     (folder / name).write_text(text, encoding="utf-8")
                 command = [word.replace(FOLDER, str(folder)) for word in order.command]
                 command[0] = self._find(command[0])
-                ended = run_in_scope(command, folder, part.timeout_s, self._stop)
+                # Not with `env`, as arguments are everybody's to read.
+                ended = run_in_scope(command, folder, part.timeout_s, self._stop, secrets.variables)
+                ended = secrets.without(ended)
                 fetched = {name: _text(folder / name) for name in order.fetch}
                 free_bytes = shutil.disk_usage(folder).free
             self._stop.keep_going()

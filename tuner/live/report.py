@@ -29,13 +29,17 @@ def kept(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def metrics(report: Mapping[str, Any]) -> dict[str, float]:
-    """What the daemon did and cost, beside the workload's own metrics: bytes moved, samples, CPU seconds."""
+    """What the daemon did and cost, beside the workload's own metrics: bytes moved, samples, processes left
+    out, CPU seconds."""
     points = report.get(SERIES) or []
     found: dict[str, float] = {}
     if points:
         last = points[-1]
         for name in ("promoted_bytes", "demoted_bytes", *COUNTED):
             found[name] = float(last[name])
+    unmanaged = report.get("counts", {}).get("unmanaged_processes")
+    if unmanaged is not None:
+        found["unmanaged_processes"] = float(unmanaged)
     cpu_s = report.get("overhead", {}).get("cpu_s")
     return found if cpu_s is None else {**found, "tierd_cpu_s": float(cpu_s)}
 

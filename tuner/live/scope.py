@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,9 +48,13 @@ class Ended:
 
 
 def run_in_scope(
-    command: Sequence[str], folder: Path, timeout_s: float, stop: threading.Event | None = None
+    command: Sequence[str],
+    folder: Path,
+    timeout_s: float,
+    stop: threading.Event | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> Ended:
-    """Run `command`, its output in files of `folder`, and wait.
+    """Run `command`, its output in files of `folder`, and wait. `variables` are beside those of tiertune.
 
     It is asked to end when the thread that called this is gone, after `timeout_s`, and by `stop`. Raises
     OSError where there is no such program, and HostUnfit where this host has no setpriv.
@@ -71,7 +75,7 @@ def run_in_scope(
             stdout=output,
             stderr=errors,
             cwd=folder,
-            env={**os.environ, MARK: mark},
+            env={**os.environ, **(variables or {}), MARK: mark},
             start_new_session=True,
         )
         try:

@@ -10,8 +10,8 @@ use crate::area::Area;
 use crate::pagemap::{PRESENT, Pagemap};
 use crate::{PAGE_BYTES, process};
 
-/// Most processes of a tree.
-const MOST_PROCESSES: usize = 1000;
+/// With so many processes of a tree no further children are followed.
+pub const MOST_PROCESSES: usize = 1000;
 /// Entries of `/proc/PID/pagemap` that are read at a time.
 const ENTRIES: u64 = 8192;
 const ENTRY_PRESENT: u64 = 1 << 63;
@@ -27,20 +27,38 @@ pub struct Process {
     pub image: String,
 }
 
-/// Numbers of the process `root` and of all that it started, and of all that they started, ended or not.
+/// Processes of a tree by their numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Numbers {
+    /// Those that are followed.
+    pub pids: Vec<i32>,
+    /// Children of these that are not, since there are too many; what they started is not counted.
+    pub left_out: usize,
+}
+
+/// The process `root` and all that it started, and all that they started, ended or not.
 #[must_use]
-pub fn numbers(root: i32) -> Vec<i32> {
-    let mut pids = vec![root];
-    let mut next = 0;
-    while next < pids.len() && pids.len() < MOST_PROCESSES {
-        for child in process::children(pids[next]) {
-            if !pids.contains(&child) {
+pub fn numbers(root: i32) -> Numbers {
+    tree(root, MOST_PROCESSES, process::children)
+}
+
+fn tree(root: i32, most: usize, children: impl Fn(i32) -> Vec<i32>) -> Numbers {
+    let (mut pids, mut left_out, mut next) = (vec![root], 0, 0);
+    while next < pids.len() {
+        let follows = pids.len() < most;
+        for child in children(pids[next]) {
+            if pids.contains(&child) {
+                continue;
+            }
+            if follows {
                 pids.push(child);
+            } else {
+                left_out += 1;
             }
         }
         next += 1;
     }
-    pids
+    Numbers { pids, left_out }
 }
 
 /// Those of the processes that run a program just now.
@@ -197,6 +215,24 @@ fn entries(file: &File, from: u64, to: u64, mut each: impl FnMut(u64, u64)) -> i
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_out_of_a_tree_is_counted() {
+        // Of each process up to 7, the children are twice its number and one more.
+        let children = |pid: i32| {
+            if pid < 8 {
+                vec![2 * pid, 2 * pid + 1]
+            } else {
+                Vec::new()
+            }
+        };
+        let all = tree(1, 16, children);
+        assert_eq!((all.pids, all.left_out), ((1..16).collect(), 0));
+        let some = tree(1, 6, children);
+        assert_eq!((some.pids, some.left_out), ((1..8).collect(), 8));
+        // One that has just as many as are followed lacks none.
+        assert_eq!(tree(1, 15, children).left_out, 0);
+    }
 
     #[test]
     fn memory_of_a_process_alone() {

@@ -9,7 +9,7 @@ use crate::referenced::Referenced;
 use crate::tree::{Followed, Tree};
 use crate::window::{Cell, Window, Windows};
 use crate::written::Written;
-use crate::{HostError, probe, process};
+use crate::{HostError, follow, probe, process};
 
 /// How pages are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,6 +194,13 @@ pub fn sample(pid: i32, options: Options, mut go_on: impl FnMut() -> bool) -> Re
     if unwatched > 0 {
         notes.push(format!(
             "{unwatched} child processes could not be watched and are left out"
+        ));
+    }
+    if tree.most_left_out > 0 {
+        notes.push(format!(
+            "{} or more processes at a time are left out: the program has more than {}",
+            tree.most_left_out,
+            follow::MOST_PROCESSES
         ));
     }
     if let Eyes::Referenced(eyes) = &eyes {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::area::{Area, joined, mappings};
 use crate::pagemap::{PRESENT, Pagemap, SWAPPED};
-use crate::{HostError, process};
+use crate::{HostError, follow, process};
 
 /// One process with one program.
 #[derive(Debug)]
@@ -29,10 +29,9 @@ pub(crate) struct Tree {
     resident: Vec<BTreeMap<u64, u64>>,
     /// Most threads that the processes had at a time.
     pub most_threads: u32,
+    /// Most processes at a time that are not followed, since there are too many.
+    pub most_left_out: usize,
 }
-
-/// More processes than this are not followed.
-const MOST_PROCESSES: usize = 1000;
 
 impl Tree {
     /// Brings the list up to date from the process `root` on; the new ones.
@@ -40,12 +39,8 @@ impl Tree {
     /// # Errors
     /// When the root's memory may not be looked at.
     pub fn refresh(&mut self, root: i32) -> Result<Vec<u16>, HostError> {
-        let mut pids = vec![root];
-        let mut next = 0;
-        while next < pids.len() && pids.len() < MOST_PROCESSES {
-            pids.extend(process::children(pids[next]));
-            next += 1;
-        }
+        let follow::Numbers { pids, left_out } = follow::numbers(root);
+        self.most_left_out = self.most_left_out.max(left_out);
         self.followed.retain(|known| {
             process::image(known.pid).is_some_and(|image| image == known.image) && process::lives(known.pid)
         });

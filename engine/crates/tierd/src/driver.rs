@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use tiertune_host::follow::MOST_PROCESSES;
 use tiertune_host::source::{Access, Source};
 use tiertune_host::{Area, HostError};
 use tiertune_policy::{
@@ -129,6 +130,8 @@ pub struct Counts {
     pub processes: u64,
     /// Child processes that no source could watch; their memory is managed all the same.
     pub unwatched: u64,
+    /// Most processes at a time that were not managed, since there were too many.
+    pub unmanaged_processes: u64,
     /// Most bytes for which there were no page numbers left.
     pub unmanaged_bytes: u64,
     /// Most bytes of the fast tier at a time.
@@ -526,9 +529,22 @@ impl<K: Kernel> Driver<K> {
         self.refresh(true)
     }
 
-    /// What a reader of the report has to know of the sources.
+    /// What a reader of the report has to know of the sources, and of what is not managed.
     pub fn notes(&self) -> Vec<String> {
-        self.sources.iter().flat_map(|source| source.notes()).collect()
+        let of_sources = self.sources.iter().flat_map(|source| source.notes());
+        of_sources.chain(self.crowd()).collect()
+    }
+
+    /// That there are too many processes, where there are.
+    #[must_use]
+    pub fn crowd(&self) -> Option<String> {
+        let left_out = self.counts.unmanaged_processes;
+        (left_out > 0).then(|| {
+            format!(
+                "the workload has more than {MOST_PROCESSES} processes: {left_out} or more at a time are not managed, and \
+                 their memory is neither moved nor counted in the fast tier"
+            )
+        })
     }
 
     /// Ends the watching; nothing is asked of the policy any more.

@@ -40,6 +40,11 @@ pub trait Kernel {
     /// The processes of the workload that are there now.
     fn processes(&mut self) -> Vec<Process>;
 
+    /// Further processes of the workload when they were last looked for, which are too many to be followed.
+    fn left_out(&self) -> usize {
+        0
+    }
+
     /// The mappings of a process that are managed, in order.
     fn areas(&mut self, pid: i32) -> Vec<Area>;
 

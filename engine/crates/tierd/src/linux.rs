@@ -4,7 +4,7 @@ use std::io;
 use std::thread::sleep;
 use std::time::Duration;
 
-use tiertune_host::follow::{self, PageTables, Process};
+use tiertune_host::follow::{self, Numbers, PageTables, Process};
 use tiertune_host::owner::thread_cpu_ns;
 use tiertune_host::{Area, launch, monotonic_ns, numa};
 
@@ -31,7 +31,7 @@ pub struct Linux {
     /// Pages that several processes have may be moved.
     moves_shared: bool,
     /// Processes when they were last looked for, and what was the newest on this host before.
-    numbers: Vec<i32>,
+    numbers: Numbers,
     newest: Option<i32>,
     looked_ns: u64,
     tables: PageTables,
@@ -51,7 +51,7 @@ impl Linux {
             status: None,
             unseen: false,
             moves_shared,
-            numbers: Vec::new(),
+            numbers: Numbers::default(),
             newest: None,
             looked_ns: 0,
             tables: PageTables::default(),
@@ -99,14 +99,14 @@ impl Linux {
                 // What lost its parent has become a child of this process.
                 let own = std::process::id() as i32;
                 let mut found = follow::numbers(own);
-                found.retain(|pid| *pid != own);
+                found.pids.retain(|pid| *pid != own);
                 found
             } else {
                 follow::numbers(self.main)
             };
             (self.newest, self.looked_ns) = (newest, now_ns);
         }
-        follow::running(&self.numbers)
+        follow::running(&self.numbers.pids)
     }
 
     /// Takes note of the processor time of processes, and of those that they have waited for.
@@ -167,6 +167,10 @@ impl Kernel for Linux {
             self.count_cpu(&found);
         }
         found
+    }
+
+    fn left_out(&self) -> usize {
+        self.numbers.left_out
     }
 
     fn areas(&mut self, pid: i32) -> Vec<Area> {

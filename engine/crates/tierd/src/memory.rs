@@ -28,6 +28,8 @@ impl<K: Kernel> Driver<K> {
         let moving = self.spent.migration_ns + self.spent.policy_ns;
         self.counts.refreshes += 1;
         let processes = self.kernel.processes();
+        let left_out = self.kernel.left_out() as u64;
+        self.counts.unmanaged_processes = self.counts.unmanaged_processes.max(left_out);
         let gone: Vec<i32> = self
             .managed
             .iter()

@@ -106,6 +106,12 @@ pub fn text(policy: &str, cap_bytes: u64, point: &Point, counts: &Counts, tally:
         "Times at which the fast tier held more than its cap.",
         &one(counts.over_cap),
     );
+    add(
+        "unmanaged_processes",
+        "gauge",
+        "Most processes of the workload at a time that were too many to be managed.",
+        &one(counts.unmanaged_processes),
+    );
     for gauge in gauges {
         add(
             &format!("policy_{}", gauge.name),

@@ -456,6 +456,7 @@ fn manage(
     let cpu_begun_ns = process_cpu_ns();
     let mut next_line_ns = begun_ns;
     let mut failed_source = false;
+    let mut said_crowd = false;
     while !stopped() {
         match driver.turn() {
             Ok(true) => {}
@@ -465,6 +466,11 @@ fn manage(
                 failed_source = true;
                 break;
             }
+        }
+        if !said_crowd && let Some(text) = driver.crowd() {
+            // Once, however many come and go; the most of them are in the report.
+            line(&text);
+            said_crowd = true;
         }
         let now_ns = monotonic_ns();
         if now_ns >= next_line_ns {

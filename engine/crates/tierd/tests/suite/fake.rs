@@ -57,6 +57,8 @@ pub struct World {
     pub offline: bool,
     /// First threads have ended, so that nothing is seen of processes that live.
     pub unseen: bool,
+    /// Processes beside the tasks, which are too many to be followed.
+    pub left_out: usize,
     /// Nobody may ask where pages are.
     pub forbidden: bool,
     /// Frames that fit on the slow node.
@@ -295,6 +297,10 @@ impl Kernel for Fake {
             image: task.image.clone(),
         })
         .collect()
+    }
+
+    fn left_out(&self) -> usize {
+        self.world().left_out
     }
 
     fn areas(&mut self, pid: i32) -> Vec<Area> {

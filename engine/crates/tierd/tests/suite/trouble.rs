@@ -86,6 +86,25 @@ fn a_program_that_lives_unseen_has_not_ended() {
 }
 
 #[test]
+fn processes_that_are_too_many_are_counted_and_told_of() {
+    let (world, ..) = world_with(256);
+    let mut driver = driver("notier", &Config::new(), &world, options(4096, 1024, 8192), BITS);
+    driver.turn().expect("nothing fails");
+    assert_eq!((driver.crowd(), driver.notes()), (None, Vec::new()));
+    for left_out in [7, 30, 2] {
+        world.world().left_out = left_out;
+        driver.resync().expect("nothing fails");
+    }
+    assert_eq!(driver.counts().unmanaged_processes, 30);
+    let notes = driver.notes();
+    assert!(
+        notes.len() == 1 && notes[0].contains("30 or more at a time are not managed"),
+        "{notes:?}"
+    );
+    assert_eq!(driver.crowd().as_ref(), notes.first());
+}
+
+#[test]
 fn a_run_that_may_see_nothing_is_no_run() {
     let (world, ..) = world_with(256);
     world.world().forbidden = true;
