@@ -52,7 +52,10 @@ pub(crate) fn cut_grown(replay: &mut Replay, grows: &dyn Fn(usize) -> bool, page
         let streams = std::mem::take(&mut slice.streams);
         slice.streams = streams
             .into_iter()
-            .flat_map(|stream| shared_out(&stream, &pieces[stream.object]))
+            .flat_map(|stream| {
+                let of_object = &pieces[stream.object];
+                shared_out(stream, of_object)
+            })
             .collect();
     }
 }
@@ -95,8 +98,14 @@ fn part(object: &ReplayObject, bins: Range<usize>, page_bytes: u64) -> ReplayObj
     }
 }
 
-/// The accesses of a stream to each piece of its object that it touches.
-fn shared_out(stream: &ReplayStream, pieces: &[Piece]) -> Vec<ReplayStream> {
+/// The accesses of a stream to each piece of its object that it touches; those to an object in one piece stay as they are.
+fn shared_out(stream: ReplayStream, pieces: &[Piece]) -> Vec<ReplayStream> {
+    if let [piece] = pieces
+        && piece.bins.len() == stream.weights.len()
+    {
+        let object = piece.place;
+        return vec![ReplayStream { object, ..stream }];
+    }
     let whole: f64 = stream.weights.iter().map(|weight| f64::from(*weight)).sum();
     let mut result = Vec::with_capacity(pieces.len());
     for piece in pieces {
@@ -215,6 +224,17 @@ mod tests {
         let mut loaded = replay(1);
         cut_grown(&mut loaded, &|_| false, 4096);
         assert_eq!(loaded, replay(1));
+    }
+
+    #[test]
+    fn weights_of_what_does_not_grow_stay_to_the_bit() {
+        // Rounded as they are, they do not add up to 1: dividing by their sum would change them.
+        let weights: [f32; 3] = [0.3, 0.3, 0.3];
+        let mut cut = replay(1);
+        cut.objects[2].bins = 3;
+        cut.slices[2].streams[1].weights = weights.to_vec();
+        cut_grown(&mut cut, &|number| number == 1, 4096);
+        assert_eq!(cut.slices[2].streams[2].weights, weights);
     }
 
     #[test]
