@@ -20,6 +20,7 @@ HUGE_BYTES = 2 << 20
 CurvePoint = tuple[Annotated[Number, Field(ge=0, le=1)], Annotated[Number, Field(ge=1, le=100)]]
 
 TIER_FIGURES = ("capacity_bytes", "latency_ns", "read_gbps", "write_gbps", "curve")
+TIER_FIGURES_OF_SOME = ("sequential_latency_ns", "random_read_gbps", "random_write_gbps")
 MACHINE_FIGURES = ("cores", "clock_ghz", "llc_bytes", "llc_hit_ns", "fill_buffers", "sample_assist_ns")
 FIGURES_WITH_DEFAULTS = ("window_instructions", "tlb_entries")
 # Older files have them without a source.
@@ -40,6 +41,18 @@ class Tier(Strict):
     )
     read_gbps: Number = Field(ge=0.01, le=10_000, description="peak read bandwidth, in 1e9 bytes/s")
     write_gbps: Number = Field(ge=0.01, le=10_000, description="peak write bandwidth, in 1e9 bytes/s")
+    random_read_gbps: Number | None = Field(
+        default=None,
+        ge=0.01,
+        le=10_000,
+        description="the same of single lines at random, in 1e9 bytes/s; absent: as in sequence",
+    )
+    random_write_gbps: Number | None = Field(
+        default=None,
+        ge=0.01,
+        le=10_000,
+        description="peak write bandwidth of single lines at random, in 1e9 bytes/s; absent: as in sequence",
+    )
     duplex: Flag = Field(
         default=False,
         description="whether reads and writes have separate channels (UPI, CXL) or share a bus (DDR)",
@@ -54,6 +67,13 @@ class Tier(Strict):
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Shape of the curve, order of the latencies, a source for every figure."""
         yield from _curve_mistakes(self.curve)
+        for figure in ("read_gbps", "write_gbps"):
+            random, most = getattr(self, f"random_{figure}"), getattr(self, figure)
+            if random is not None and random > most:
+                yield (
+                    (f"random_{figure}",),
+                    f"{random:g} is above {figure}; the largest valid value is {most:g}",
+                )
         if self.sequential_latency_ns is not None and self.sequential_latency_ns > self.latency_ns:
             yield (
                 ("sequential_latency_ns",),
@@ -62,10 +82,8 @@ class Tier(Strict):
                     f" {self.latency_ns:g}"
                 ),
             )
-        figures = TIER_FIGURES + (
-            ("sequential_latency_ns",) if self.sequential_latency_ns is not None else ()
-        )
-        yield from _source_mistakes(self.sources, figures)
+        given = tuple(figure for figure in TIER_FIGURES_OF_SOME if getattr(self, figure) is not None)
+        yield from _source_mistakes(self.sources, TIER_FIGURES + given)
 
 
 class Parallelism(Strict):
@@ -176,6 +194,11 @@ class Machine(Strict):
         """The machine as the engine takes it: plain data, sizes in bytes, without the sources."""
         plain = self.model_dump(mode="json", exclude={"sources": True, "tiers": {"__all__": {"sources"}}})
         assert isinstance(plain, dict)
+        for tier in plain["tiers"]:
+            # Keys that came later: without them a machine is what it was, also to those who stored it.
+            for figure in ("random_read_gbps", "random_write_gbps"):
+                if tier[figure] is None:
+                    del tier[figure]
         # What is not given is the engine's to say.
         return {key: value for key, value in plain.items() if value is not None}
 

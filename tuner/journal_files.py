@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tiertune.machines.definition import FIGURES_WITH_DEFAULTS, MACHINE_FIGURES, TIER_FIGURES, Machine
+from tiertune.machines.definition import (
+    FIGURES_WITH_DEFAULTS,
+    MACHINE_FIGURES,
+    TIER_FIGURES,
+    TIER_FIGURES_OF_SOME,
+    Machine,
+)
 from tiertune.workloads.definition import Workload
 from tiertune.workloads.secret import clear_secrets
 
@@ -30,7 +36,7 @@ def stored_machine(document: dict[str, Any]) -> Machine:
     figures = (*MACHINE_FIGURES, *FIGURES_WITH_DEFAULTS)
     given["sources"] = {figure: SAID for figure in figures if figure in given}
     for tier in given["tiers"]:
-        names = (*TIER_FIGURES, "sequential_latency_ns")
+        names = (*TIER_FIGURES, *TIER_FIGURES_OF_SOME)
         tier["sources"] = {figure: SAID for figure in names if figure in tier}
     return Machine.model_validate(given)
 

@@ -95,6 +95,11 @@ class Stream(Strict):
     prefetched_share: Fraction | None = Field(
         default=None, description="share of reads that the prefetcher brings in, instead of the class's value"
     )
+    random_share: Fraction | None = Field(
+        default=None,
+        description="share of lines that come alone, none of those beside them in the same 256 bytes soon"
+        " before or after; absent: 0 of class stream, 1 of others",
+    )
     missed_llc: Flag = Field(
         default=False, description="whether the reads have already missed the last-level cache"
     )

@@ -234,6 +234,14 @@ def test_an_imported_curve_is_that_of_its_file() -> None:
         assert latency == pytest.approx(point.latency_ns, rel=0.01)
 
 
+def test_single_lines_keep_their_share_of_an_imported_peak() -> None:
+    points = read_points(HERE / "curves" / "good" / "reads.csv")
+    base = load_machine("icx-upi").tiers[0]
+    found = imported_tier(base, Path("reads.csv"), points).tier
+    assert found.random_read_gbps == pytest.approx(48.02 * 0.885, rel=1e-3)
+    assert found.random_write_gbps == pytest.approx(0.97 * found.write_gbps, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("points", "sentence"),
     [

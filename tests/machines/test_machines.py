@@ -54,6 +54,15 @@ def test_a_mix_of_reads_and_writes_on_a_shared_bus_is_slower_than_reads(name: st
             assert tier.write_gbps < tier.read_gbps
 
 
+def test_optane_moves_a_quarter_of_its_bandwidth_in_single_lines() -> None:
+    """Blocks of 256 bytes (Yang et al., FAST'20)."""
+    for name in ("clx-optane", "icx-pmem"):
+        dram, optane = load_machine(name).tiers
+        assert optane.random_read_gbps == pytest.approx(optane.read_gbps / 4, rel=0.03)
+        assert optane.random_write_gbps == pytest.approx(optane.write_gbps / 4, rel=0.03)
+        assert dram.random_read_gbps == pytest.approx(0.885 * dram.read_gbps, rel=0.001)
+
+
 def test_document_is_what_the_engine_takes() -> None:
     document = load_machine("icx-pmem").document()
     assert document["llc_bytes"] == 18 * 2**20

@@ -36,7 +36,7 @@ seeds: [1]
 def test_every_parameter_changes_the_machine_and_has_a_source(parameter: object) -> None:
     assert parameter in PARAMETERS
     one = next(known for known in PARAMETERS if known is parameter)
-    machine = load_machine("spr-cxl")
+    machine = load_machine("icx-pmem")
     low, high = (changed_machine(machine, {one.name: value}) for value in (one.low, one.high))
     assert low != high
     assert len(one.source.split()) > 5
@@ -182,7 +182,7 @@ def test_a_study_from_the_command_line(tmp_path: Path) -> None:
     assert swings["migration_cost"]["lead_at_low_pct"] > swings["migration_cost"]["lead_at_high_pct"]
     assert swings["hint_fault_ns"]["lead_at_low_pct"] == swings["hint_fault_ns"]["lead_at_high_pct"]
     assert swings["parallelism_random"]["lead_at_low_pct"] != swings["parallelism_random"]["lead_at_high_pct"]
-    assert found["told"] == "hemem/keen beats notier: robust, it holds in all 23 models"
+    assert found["told"] == "hemem/keen beats notier: robust, it holds in all 25 models"
     assert [Path(path).name for path in found["files"]] == [
         "report.html", "sensitivity.json", "leads.csv", "tornado-small.svg",
     ]  # fmt: skip
@@ -191,12 +191,12 @@ def test_a_study_from_the_command_line(tmp_path: Path) -> None:
     assert "--claim 'hemem/keen beats notier' --together 4 --results results-again" in found["reproduce"][-1]
     assert texts["tornado-small.svg"].startswith("<svg xmlns=")
     lines = list(csv.DictReader(io.StringIO(texts["leads.csv"])))
-    assert [line["holds"] for line in lines] == ["True"] * 23
+    assert [line["holds"] for line in lines] == ["True"] * 25
     assert float(lines[0]["lead_pct"]) == scene["nominal_lead_pct"]
     assert scene["nominal_interval_pct"] is None, "one seed has no interval"
     # The other way round nothing holds, and all of it is cached.
     again = tiertune(*common, "--claim", "notier beats hemem/keen")
-    said = "notier beats hemem/keen: not robust, it holds in 0 of 23 models"
+    said = "notier beats hemem/keen: not robust, it holds in 0 of 25 models"
     assert f"{said}; not even with the machine file's own values" in again.stdout
     assert "cached" in again.stderr or not again.stderr
     for claim, said in (

@@ -89,6 +89,10 @@ def imported_tier(base: Tier, path: Path, points: Sequence[Point]) -> Imported:
         sources["write_gbps"] = (
             f"{path.name} has reads only: in proportion to reads as before; {sources['write_gbps']}"
         )
+    for figure in ("read_gbps", "write_gbps"):
+        if (random := document.get(f"random_{figure}")) is not None:
+            share = random / getattr(base, figure)
+            document[f"random_{figure}"] = float(f"{share * document[figure]:.4g}")
     try:
         tier = Tier.model_validate(document | {"sources": sources})
     except ValidationError as error:

@@ -48,6 +48,14 @@ def _curves(machine: Document, power: float) -> None:
         tier["curve"] = [(place, min(multiple**power, 100.0)) for place, multiple in tier["curve"]]
 
 
+def _random_lines(machine: Document, power: float) -> None:
+    """What single lines have of the bandwidth of sequences, to a power: 1 leaves it, 0 would be no loss."""
+    for tier in machine["tiers"]:
+        for kind in ("read_gbps", "write_gbps"):
+            if (random := tier.get(f"random_{kind}")) is not None:
+                tier[f"random_{kind}"] = tier[kind] * (random / tier[kind]) ** power
+
+
 PARAMETERS = (
     Uncertain(
         "migration_cost",
@@ -94,6 +102,16 @@ PARAMETERS = (
         1.5,
         "public Mess curves at 85 % of peak: 1.12 (a CXL device), 1.33 (UPI), 1.49 (DDR5), 1.75 (DDR4)",
         _curves,
+    ),
+    Uncertain(
+        "random_bandwidth",
+        "power of the share",
+        "what single lines at random have of the bandwidth of sequences, where the machine file says so",
+        0.5,
+        1.5,
+        "Optane: a quarter with 64 bytes, half with 128 (Yang et al., FAST'20), as its buffer merges some;"
+        " DRAM: 0.885 of reads there, 0.85 or less where reads and writes mix, by Colloid's latencies",
+        _random_lines,
     ),
     Uncertain(
         "sample_assist_ns",

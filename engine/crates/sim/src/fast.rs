@@ -340,8 +340,12 @@ impl<'w> Fast<'w> {
                     let stream = &phase.streams[s];
                     let bytes = rate[g] * LINE_BYTES * miss[s];
                     for tier in 0..tiers {
-                        traffic[tier].read_gbps += bytes * stream.reads_per_op * mass[s * tiers + tier];
-                        traffic[tier].write_gbps += bytes * stream.writebacks_per_op * mass[s * tiers + tier];
+                        let bytes = bytes * mass[s * tiers + tier];
+                        traffic[tier].add(
+                            bytes * stream.reads_per_op,
+                            bytes * stream.writebacks_per_op,
+                            stream.random_share,
+                        );
                     }
                 }
             }
@@ -414,8 +418,8 @@ impl<'w> Fast<'w> {
                 let shares = &progress.mass[s * tiers..(s + 1) * tiers];
                 for (traffic, share) in traffic.iter_mut().zip(shares) {
                     let lines = share * LINE_BYTES / dt_ns;
-                    traffic.read_gbps += reads * lines;
-                    traffic.write_gbps += ops * stream.writebacks_per_op * progress.miss[s] * lines;
+                    let written = ops * stream.writebacks_per_op * progress.miss[s];
+                    traffic.add(reads * lines, written * lines, stream.random_share);
                 }
                 if let Some(sweep) = &mut progress.sweeps[s] {
                     sweep.advance(ops * stream.reads_per_op * LINE_BYTES / self.driver.workload.page_bytes as f64);

@@ -23,7 +23,7 @@ use crate::sampler::RecordBudget;
 use crate::scenario::{Machine, Request};
 use crate::walk::{Walk, walks};
 use crate::workload::{LINE_BYTES, Phase, Popularity, Workload};
-use flow::Flow;
+use flow::{Flow, Lines, add_lines};
 
 /// Latencies are updated and the policy hears of samples this often.
 const QUANTUM_NS: u64 = 50_000;
@@ -97,7 +97,7 @@ struct Reference<'w> {
     phase_number: u64,
     samples: Vec<Sample>,
     multipliers: Vec<f64>,
-    lines: Vec<[f64; 2]>,
+    lines: Vec<Lines>,
     flow: Flow,
     /// Pages that move in this quantum, also those that arrive within it.
     blocked: Vec<Blocked>,
@@ -207,7 +207,7 @@ impl<'w> Reference<'w> {
             phase_number: 0,
             samples: Vec::new(),
             multipliers: vec![1.0; tiers],
-            lines: vec![[0.0; 2]; tiers],
+            lines: vec![Lines::default(); tiers],
             flow: Flow::new(tiers, workload.max_threads),
             blocked: Vec::new(),
             armed: Guards::default(),
@@ -361,7 +361,7 @@ impl<'w> Reference<'w> {
         self.migrate(until, &mut stretch);
         self.stores.swap(0, 1);
         self.stores[0].clear();
-        self.lines.iter_mut().for_each(|l| *l = [0.0; 2]);
+        self.lines.fill(Lines::default());
         self.budget.advance(ns);
         self.samples.clear();
         let cores = (f64::from(self.machine.cores) - self.driver.busy_cores(ns)).max(1.0);
@@ -404,7 +404,7 @@ impl<'w> Reference<'w> {
                 .lines
                 .iter()
                 .zip(&before)
-                .map(|(now, then)| [now[0] - then[0], now[1] - then[1]]);
+                .map(|(now, then)| std::array::from_fn(|kind| now[kind] - then[kind]));
             let batch_ns = from_ns..thread.clock_ns;
             self.flow
                 .add(thread.number, lines, &self.multipliers, batch_ns, &quantum_ns);
@@ -412,10 +412,15 @@ impl<'w> Reference<'w> {
         self.driver.settle_co_runners(&self.multipliers);
         let foreign = self.driver.foreign_traffic(self.solver.tiers(), ns);
         self.driver.settle_copies(&foreign, ns);
-        let beside = |lines: &[[f64; 2]], ns: f64| -> Vec<Traffic> {
-            let add = |(traffic, lines): (&Traffic, &[f64; 2])| Traffic {
-                read_gbps: traffic.read_gbps + lines[0] * LINE_BYTES / ns,
-                write_gbps: traffic.write_gbps + lines[1] * LINE_BYTES / ns,
+        let beside = |lines: &[Lines], ns: f64| -> Vec<Traffic> {
+            let add = |(traffic, lines): (&Traffic, &Lines)| {
+                let [read, written, random_read, random_written] = lines.map(|lines| lines * LINE_BYTES / ns);
+                Traffic {
+                    read_gbps: traffic.read_gbps + read,
+                    write_gbps: traffic.write_gbps + written,
+                    random_read_gbps: traffic.random_read_gbps + random_read,
+                    random_write_gbps: traffic.random_write_gbps + random_written,
+                }
             };
             foreign.iter().zip(lines).map(add).collect()
         };
@@ -585,6 +590,7 @@ impl<'w> Reference<'w> {
                 if !prefetched {
                     for (lines, reads) in self.lines.iter_mut().zip(&walk.reads) {
                         lines[0] += reads;
+                        lines[2] += reads;
                     }
                     entries_ns[i] += walk_ns;
                     let cores = &mut self.driver.counters.cores;
@@ -598,8 +604,7 @@ impl<'w> Reference<'w> {
                     self.count_hit(prefetched, mlp);
                     continue;
                 }
-                self.lines[tier][0] += 1.0;
-                self.lines[tier][1] += writes_per_read;
+                add_lines(&mut self.lines[tier], 1.0, writes_per_read, stream);
                 stretch.reads += 1.0;
                 self.driver.observer.read(stream.object, 1.0);
                 stretch.fast_reads += f64::from(u8::from(tier == 0));
@@ -623,7 +628,8 @@ impl<'w> Reference<'w> {
                 },
             ) {
                 let (page, _) = self.next_line(stream, thread, i, group.threads);
-                self.lines[usize::from(self.driver.memory.tier_of(page))][1] += 1.0;
+                let tier = usize::from(self.driver.memory.tier_of(page));
+                add_lines(&mut self.lines[tier], 0.0, 1.0, stream);
             }
             for _ in 0..hits {
                 let page = match (&stream.popularity, thread.visits[i]) {

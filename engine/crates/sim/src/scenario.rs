@@ -27,6 +27,12 @@ pub struct TierModel {
     pub read_gbps: f64,
     /// Peak write bandwidth, 1e9 bytes/s.
     pub write_gbps: f64,
+    /// Peak bandwidth of single lines read at random; as in sequence where it is not given.
+    #[serde(default)]
+    pub random_read_gbps: Option<f64>,
+    /// The same of lines written.
+    #[serde(default)]
+    pub random_write_gbps: Option<f64>,
     /// Whether reads and writes have separate channels (UPI, CXL) or share one bus (DDR).
     #[serde(default)]
     pub duplex: bool,
@@ -212,6 +218,10 @@ pub struct StreamModel {
     /// Share of reads that the prefetcher brings in, instead of the class's value.
     #[serde(default)]
     pub prefetched_share: Option<f64>,
+    /// Share of its lines that come alone, none of those beside them in the same 256 bytes soon before or after, instead of
+    /// the class's value.
+    #[serde(default)]
+    pub random_share: Option<f64>,
     /// Whether reads have already missed the last-level cache (recorded profiles).
     #[serde(default)]
     pub missed_llc: bool,

@@ -286,8 +286,12 @@ impl<'w> Foresight<'w> {
                     let stream = &phase.streams[s];
                     let bytes = *rate * LINE_BYTES * miss[s];
                     for (tier, traffic) in traffic.iter_mut().enumerate() {
-                        traffic.read_gbps += bytes * stream.reads_per_op * mass[s * tiers + tier];
-                        traffic.write_gbps += bytes * stream.writebacks_per_op * mass[s * tiers + tier];
+                        let bytes = bytes * mass[s * tiers + tier];
+                        traffic.add(
+                            bytes * stream.reads_per_op,
+                            bytes * stream.writebacks_per_op,
+                            stream.random_share,
+                        );
                     }
                 }
             }

@@ -169,7 +169,7 @@ pub fn add_reads(traffic: &mut [Traffic], lines: f64, group: &Group, streams: &[
     for (s, walk) in group.streams.clone().filter_map(|s| Some((s, walks.get(s)?))) {
         let waited = streams[s].reads_per_op * (1.0 - streams[s].prefetched_share);
         for (traffic, reads) in traffic.iter_mut().zip(&walk.reads) {
-            traffic.read_gbps += lines * waited * reads;
+            traffic.add(lines * waited * reads, 0.0, 1.0);
         }
     }
 }

@@ -120,6 +120,8 @@ pub struct Stream {
     pub mlp: Option<f64>,
     /// Share of reads that the prefetcher brings in.
     pub prefetched_share: f64,
+    /// Share of lines that come alone.
+    pub random_share: f64,
     /// Whether reads have already missed the last-level cache.
     pub missed_llc: bool,
     /// Hits of the last-level cache per operation, beside reads that have missed it.
@@ -625,10 +627,13 @@ fn compile_stream(model: &StreamModel, objects: &[Object], part: &Part) -> Resul
         0.0
     };
     let prefetched_share = model.prefetched_share.unwrap_or(prefetched);
+    let random_share = model.random_share.unwrap_or_else(|| model.class.random_share());
     let mlp = model.mlp.unwrap_or(1.0);
-    if !(0.0..=1.0).contains(&prefetched_share) || !(1.0..=64.0).contains(&mlp) {
+    let shares = [prefetched_share, random_share];
+    if shares.iter().any(|share| !(0.0..=1.0).contains(share)) || !(1.0..=64.0).contains(&mlp) {
         return Err(RunError::Workload(format!(
-            "stream on '{}': prefetched_share {prefetched_share} must lie in 0 to 1 and mlp {mlp} in 1 to 64",
+            "stream on '{}': prefetched_share {prefetched_share} and random_share {random_share} must lie in 0 to 1 and mlp {mlp} in \
+             1 to 64",
             model.object
         )));
     }
@@ -648,6 +653,7 @@ fn compile_stream(model: &StreamModel, objects: &[Object], part: &Part) -> Resul
         stores_per_op: model.stores_per_op,
         mlp: model.mlp,
         prefetched_share,
+        random_share,
         missed_llc: model.missed_llc,
         llc_hits_per_op: model.llc_hits_per_op,
         visits_per_op,
@@ -770,6 +776,20 @@ mod tests {
             let piece = object.piece_of(object.page_at(position));
             assert!(object.edges[piece] <= position && position < object.edges[piece + 1]);
         }
+    }
+
+    #[test]
+    fn a_stream_without_a_random_share_has_its_class_value() {
+        let mut model = model(Law::Sweep, 1 << 20, false);
+        let mut share = |class, random_share| {
+            let stream = &mut model.blocks[0].phases[0].groups[0].streams[0];
+            (stream.class, stream.random_share) = (class, random_share);
+            Workload::compile(&model, 4096).map(|workload| workload.phases[0].streams[0].random_share)
+        };
+        assert_eq!(share(AccessClass::Stream, None).unwrap(), 0.0);
+        assert_eq!(share(AccessClass::Update, None).unwrap(), 1.0);
+        assert_eq!(share(AccessClass::Update, Some(0.25)).unwrap(), 0.25);
+        assert!(share(AccessClass::Update, Some(1.5)).is_err());
     }
 
     #[test]

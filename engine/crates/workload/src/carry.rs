@@ -199,6 +199,8 @@ pub struct ReplayStream {
     pub reads_per_op: f64,
     /// Part of the reads that the sampling of load misses does not see (prefetched, or fetched for a store); 0 to 1.
     pub prefetched_share: f64,
+    /// Share of the lines that come alone, none of those beside them in the same 256 bytes with them.
+    pub random_share: f64,
     /// Lines written back to memory per operation.
     pub writebacks_per_op: f64,
     /// Retired stores per operation, cache hits included.

@@ -32,6 +32,15 @@ impl AccessClass {
         AccessClass::Lookup,
     ];
 
+    /// Share of lines that come alone, where it has not been counted: a sequence takes those side by side, nothing else does.
+    #[must_use]
+    pub fn random_share(self) -> f64 {
+        match self {
+            AccessClass::Stream => 0.0,
+            _ => 1.0,
+        }
+    }
+
     /// Whether the core finds the next addresses without the data of earlier misses.
     #[must_use]
     pub fn independent(self) -> bool {

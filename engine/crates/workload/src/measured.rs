@@ -145,6 +145,7 @@ impl Measured {
                 class: stream.class,
                 reads_per_op: stream.reads as f64 / ops,
                 prefetched_share: stream.prefetched as f64 / stream.reads.max(1) as f64,
+                random_share: objects[stream.object].random_share(stream.class),
                 writebacks_per_op: stream.writebacks as f64 / ops,
                 stores_per_op: stream.stores as f64 / ops,
                 // Visits that hit caches were not counted, only that a page was touched.

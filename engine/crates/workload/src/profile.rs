@@ -10,7 +10,7 @@ use crate::record::RecordRequest;
 pub const FORMAT_VERSION: u32 = 1;
 
 /// Version of what the recorder counts and how.
-pub const RECORDER_VERSION: u32 = 2;
+pub const RECORDER_VERSION: u32 = 3;
 
 /// Fingerprint of the sources of all kernels and of the recorder; part of every cache key, so that nobody has to think
 /// of raising a version for recordings of changed code to be made anew.
@@ -42,6 +42,10 @@ pub struct ObjectInfo {
     /// Whether each thread touches only its own equal part.
     #[serde(default, skip_serializing_if = "is_false")]
     pub partitioned: bool,
+    /// Share of fetched lines, by class, that come alone: none of those beside them in the same 256 bytes was fetched shortly
+    /// before or after. Absent where nobody counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub random_share: Option<[f64; AccessClass::ALL.len()]>,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -53,6 +57,13 @@ fn is_zero(value: &u64) -> bool {
 }
 
 impl ObjectInfo {
+    /// Share of lines of `class` that come alone.
+    #[must_use]
+    pub fn random_share(&self, class: AccessClass) -> f64 {
+        self.random_share
+            .map_or_else(|| class.random_share(), |shares| shares[class as usize])
+    }
+
     /// 4 KiB pages that the object spans.
     #[must_use]
     pub fn pages(&self) -> u32 {

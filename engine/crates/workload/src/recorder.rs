@@ -8,6 +8,11 @@ use crate::profile::{AllocationEvent, Columns, ObjectInfo, PAGE_BYTES, SliceInfo
 const LINES_PER_PAGE: u32 = (PAGE_BYTES / LINE_BYTES) as u32;
 const CLASSES: usize = AccessClass::ALL.len();
 const NO_LINE: u32 = u32::MAX;
+/// Lines that a medium with blocks of 256 bytes, as Optane's, reads or writes at once.
+const LINES_PER_BLOCK: u32 = 4;
+/// Blocks of an object whose other lines are still at hand: 64 of 256 bytes, what a module of Optane buffers (16 KiB).
+/// What goes to other objects meanwhile does not push them out: it may well be in another tier.
+const BUFFERED_BLOCKS: usize = 64;
 
 /// What one page saw from one class within the current slice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,6 +41,22 @@ struct Locked {
     looked_up: bool,
 }
 
+/// Lines fetched, and how many of them lay in a block that had not been begun shortly before.
+#[derive(Debug, Clone, Copy, Default)]
+struct Fetched {
+    lines: u64,
+    blocks: u64,
+}
+
+impl Fetched {
+    /// Share of lines that come alone: all where each begins a block, none where all lines of a block follow.
+    fn random_share(self) -> f64 {
+        let whole = self.lines as f64 / f64::from(LINES_PER_BLOCK);
+        let share = (self.blocks as f64 - whole) / (self.lines as f64 - whole);
+        if self.lines > 0 { share.clamp(0.0, 1.0) } else { 0.0 }
+    }
+}
+
 /// A line and whether it was stored to.
 #[derive(Debug, Clone, Copy)]
 struct LastLine {
@@ -53,6 +74,10 @@ struct Object {
     last: [LastLine; 2],
     /// Read counts of each line over the whole run, streams left out; empty unless laid out by vertices.
     line_reads: Vec<u32>,
+    /// Lines fetched and blocks begun by them, by class.
+    fetched: [Fetched; CLASSES],
+    /// Blocks begun last, each at the place that its number has modulo their count.
+    blocks: [u32; BUFFERED_BLOCKS],
     /// When the object was first touched, as a running number.
     touched: Option<u32>,
     freed: bool,
@@ -182,6 +207,7 @@ impl Recorder {
                 line_cv2: variation(&object.line_reads),
                 skew_growth: 1.0,
                 partitioned: object.spec.partitioned,
+                random_share: Some(object.fetched.map(Fetched::random_share)),
             });
         Recording {
             objects: objects.collect(),
@@ -307,6 +333,14 @@ impl Recorder {
             self.touched_objects += 1;
         }
         let outcome = self.cache.fill(line, store, class);
+        if outcome.fetched {
+            let block = line / LINES_PER_BLOCK;
+            let buffered = &mut object.blocks[block as usize % BUFFERED_BLOCKS];
+            let fetched = &mut object.fetched[class as usize];
+            fetched.lines += 1;
+            fetched.blocks += u64::from(*buffered != block);
+            *buffered = block;
+        }
         self.locked.missed |= outcome.fetched && !store && class.independent();
         self.locked.looked_up |= class == AccessClass::Lookup;
         if outcome.fetched && class != AccessClass::Stream && !object.line_reads.is_empty() {
@@ -358,6 +392,8 @@ impl Memory for Recorder {
                 dirty: false,
             }; 2],
             line_reads: vec![0; counted],
+            fetched: [Fetched::default(); CLASSES],
+            blocks: [NO_LINE; BUFFERED_BLOCKS],
             touched: None,
             freed: false,
         });
@@ -484,6 +520,25 @@ mod tests {
             (slice.locked, slice.locked_behind_miss, slice.locked_behind_lookup),
             (5, 1, 1)
         );
+    }
+
+    /// Blocks 0 and 100 are kept side by side, 0 and 64 have the same place.
+    #[test]
+    fn lines_come_alone_where_none_beside_them_follow() {
+        let share = |lines: &[usize]| {
+            let (mut recorder, object) = recorder();
+            for line in lines {
+                recorder.load(object, line * 64, AccessClass::Random);
+            }
+            recorder.ops(1);
+            recorder.finish().objects[0].random_share(AccessClass::Random)
+        };
+        let third = 1.0 / 3.0;
+        assert_eq!(share(&[0, 1, 2, 3, 8, 9, 10, 11]), 0.0);
+        assert_eq!(share(&[0, 4, 8, 12]), 1.0);
+        assert!((share(&[0, 1, 8, 9, 16, 17]) - third).abs() < 1e-9);
+        assert_eq!(share(&[0, 400, 1, 401, 2, 402, 3, 403]), 0.0);
+        assert_eq!(share(&[0, 256, 1, 257, 2, 258, 3, 259]), 1.0);
     }
 
     #[test]

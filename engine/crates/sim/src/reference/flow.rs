@@ -9,33 +9,44 @@
 
 use std::ops::Range;
 
-/// Lines read and written, by tier, each times what multiplied the latency of the tier as its batch began.
-type Lines = Vec<[f64; 2]>;
+use crate::workload::Stream;
+
+/// Lines of a tier: read, written, and of each those that came alone.
+pub type Lines = [f64; 4];
+
+/// Adds lines of `stream`.
+pub fn add_lines(lines: &mut Lines, read: f64, written: f64, stream: &Stream) {
+    let random = stream.random_share;
+    for (lines, more) in lines.iter_mut().zip([read, written, random * read, random * written]) {
+        *lines += more;
+    }
+}
 
 #[derive(Debug)]
 pub struct Flow {
-    /// What passes in this quantum.
-    passing: Lines,
+    /// What passes in this quantum, by tier; all lines count times what multiplied the latency of the tier as their batch
+    /// began.
+    passing: Vec<Lines>,
     /// What is still to pass of each thread's last batch: its number times tiers, plus the tier.
-    ahead: Lines,
+    ahead: Vec<Lines>,
 }
 
 impl Flow {
     pub fn new(tiers: usize, threads: u32) -> Self {
         Self {
-            passing: vec![[0.0; 2]; tiers],
-            ahead: vec![[0.0; 2]; tiers * threads as usize],
+            passing: vec![Lines::default(); tiers],
+            ahead: vec![Lines::default(); tiers * threads as usize],
         }
     }
 
     /// A phase begins, whose threads have no batch before.
     pub fn clear(&mut self) {
-        self.ahead.fill([0.0; 2]);
+        self.ahead.fill(Lines::default());
     }
 
     /// A quantum begins in which nothing passes yet.
     pub fn begin(&mut self) {
-        self.passing.fill([0.0; 2]);
+        self.passing.fill(Lines::default());
     }
 
     /// Of a thread's last batch, which ends at `end_ns`, passes what is due in `quantum_ns`.
@@ -55,7 +66,7 @@ impl Flow {
     pub fn add(
         &mut self,
         thread: u32,
-        lines: impl Iterator<Item = [f64; 2]>,
+        lines: impl Iterator<Item = Lines>,
         multipliers: &[f64],
         batch_ns: Range<f64>,
         quantum_ns: &Range<f64>,
@@ -71,9 +82,9 @@ impl Flow {
         }
     }
 
-    /// Lines read and written, by tier, that would pass in this quantum if all batches had begun when latencies were multiplied
+    /// Lines, by tier, that would pass in this quantum if all batches had begun when latencies were multiplied
     /// so.
-    pub fn passing_at(&self, multipliers: &[f64]) -> Vec<[f64; 2]> {
+    pub fn passing_at(&self, multipliers: &[f64]) -> Vec<Lines> {
         let passing = self.passing.iter().zip(multipliers);
         passing
             .map(|(passing, multiplier)| passing.map(|weighted| weighted / multiplier))
@@ -104,18 +115,26 @@ mod tests {
             flow.begin();
             flow.go_on(1, 10.0, &quantum_ns);
             if quantum == 0 {
-                flow.add(1, [[10.0, 5.0]].into_iter(), &[2.0], 0.0..10.0, &quantum_ns);
+                flow.add(1, [[10.0, 5.0, 10.0, 0.0]].into_iter(), &[2.0], 0.0..10.0, &quantum_ns);
             }
             passed.push(flow.passing_at(&[2.0])[0]);
         }
-        assert_eq!(passed, [[4.0, 2.0], [4.0, 2.0], [2.0, 1.0], [0.0, 0.0]]);
+        assert_eq!(
+            passed,
+            [
+                [4.0, 2.0, 4.0, 0.0],
+                [4.0, 2.0, 4.0, 0.0],
+                [2.0, 1.0, 2.0, 0.0],
+                [0.0; 4]
+            ]
+        );
     }
 
     /// Half as many lines pass where latency has doubled since.
     #[test]
     fn lines_count_as_begun_now() {
         let mut flow = Flow::new(1, 1);
-        flow.add(0, [[8.0, 4.0]].into_iter(), &[2.0], 0.0..1.0, &(0.0..1.0));
-        assert_eq!(flow.passing_at(&[4.0]), [[4.0, 2.0]]);
+        flow.add(0, [[8.0, 4.0, 2.0, 0.0]].into_iter(), &[2.0], 0.0..1.0, &(0.0..1.0));
+        assert_eq!(flow.passing_at(&[4.0]), [[4.0, 2.0, 1.0, 0.0]]);
     }
 }

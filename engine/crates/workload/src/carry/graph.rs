@@ -138,6 +138,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             class: stream.class,
             reads_per_op: corrected * grown * stream.reads as f64 / ops,
             prefetched_share: stream.prefetched as f64 / (stream.reads.max(1)) as f64,
+            random_share: object.random_share(stream.class),
             writebacks_per_op: stream.writebacks as f64 / ops,
             stores_per_op: stream.stores as f64 / ops,
             // Accesses stay as many, so what misses more hits less.

@@ -154,6 +154,7 @@ mod tests {
             class: AccessClass::Random,
             reads_per_op: 8.0,
             prefetched_share: 0.25,
+            random_share: 1.0,
             writebacks_per_op: 4.0,
             stores_per_op: 2.0,
             llc_hits_per_op: 1.0,

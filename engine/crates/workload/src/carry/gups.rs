@@ -71,6 +71,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
                     class: first.class,
                     reads_per_op,
                     prefetched_share: per_op(|part| part.prefetched) / reads_per_op.max(f64::MIN_POSITIVE),
+                    random_share: profile.metadata.objects[0].random_share(first.class),
                     writebacks_per_op: per_op(|part| part.writebacks),
                     stores_per_op: per_op(|part| part.stores),
                     llc_hits_per_op: per_op(|part| part.hits),

@@ -94,6 +94,7 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
             class: stream.class,
             reads_per_op: traffic * stream.reads as f64 / ops,
             prefetched_share: stream.prefetched as f64 / stream.reads.max(1) as f64,
+            random_share: info.random_share(stream.class),
             writebacks_per_op: traffic * stream.writebacks as f64 / ops,
             stores_per_op: traffic * stream.stores as f64 / ops,
             llc_hits_per_op: traffic * stream.hits as f64 / ops,
