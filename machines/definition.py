@@ -45,7 +45,7 @@ class Tier(Strict):
         default=None,
         ge=0.01,
         le=10_000,
-        description="the same of single lines at random, in 1e9 bytes/s; absent: as in sequence",
+        description="peak read bandwidth of single lines at random, in 1e9 bytes/s; absent: as in sequence",
     )
     random_write_gbps: Number | None = Field(
         default=None,

@@ -63,9 +63,9 @@ def sensitivity(
     from tiertune.files import InputError
     from tiertune.tuner.api.sweeping import reproduction
     from tiertune.tuner.cli.output import console, figure_files, print_json, show
-    from tiertune.tuner.sensitivity.conclusion import read_conclusion, scenes_of
+    from tiertune.tuner.sensitivity.conclusion import machines_of, read_conclusion, scenes_of
     from tiertune.tuner.sensitivity.page import document_of, figures_of
-    from tiertune.tuner.sensitivity.parameters import PARAMETERS, samples_of
+    from tiertune.tuner.sensitivity.parameters import PARAMETERS, samples_of, varied_on
     from tiertune.tuner.sensitivity.source import sweep_of
     from tiertune.tuner.sensitivity.study import run_study
     from tiertune.tuner.sweep.matrix import rows_of
@@ -87,6 +87,11 @@ def sensitivity(
 
         sweep = with_seeds(sweep, parse_seeds(seeds))
     scenes = scenes_of(conclusion, rows_of(sweep, results))
+    varied = varied_on(parameters, machines_of(scenes))
+    idle = [parameter.name for parameter in parameters if parameter not in varied]
+    if only is not None and idle:
+        raise InputError(f"--parameters: no machine of this study depends on {', '.join(idle)}; leave it out")
+    parameters = varied
     samples = samples_of(parameters, together)
     try:
         with watching(console(stderr=True)) as (listener, notify):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tiertune.files import InputError
+from tiertune.machines.definition import Machine
 from tiertune.nearest import nearest
 from tiertune.tuner.sweep.row import Coordinates, PlannedRow
 
@@ -54,6 +55,12 @@ class Scene:
     name: str
     better: tuple[PlannedRow, ...]
     worse: tuple[PlannedRow, ...]
+
+
+def machines_of(scenes: Sequence[Scene]) -> list[Machine]:
+    """The machines of all rows; one for each setting."""
+    runs = [row.run for scene in scenes for row in (*scene.better, *scene.worse)]
+    return list({run.setting.key: run.setting.machine for run in runs if run is not None}.values())
 
 
 def scenes_of(conclusion: Conclusion, plans: Sequence[PlannedRow]) -> list[Scene]:

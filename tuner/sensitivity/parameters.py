@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,6 +164,17 @@ def changed_machine(machine: Machine, values: Mapping[str, float]) -> Machine:
     for name in values.keys() & {"window_instructions"}:
         sources.setdefault(name, "varied by tiertune sensitivity")
     return Machine.model_validate(document)
+
+
+def varied_on(parameters: Sequence[Uncertain], machines: Iterable[Machine]) -> list[Uncertain]:
+    """Those that one of `machines` depends on: the others would count the nominal model again."""
+    tried = list(machines)
+
+    def changes(parameter: Uncertain) -> bool:
+        ends = ({parameter.name: parameter.low}, {parameter.name: parameter.high})
+        return any(changed_machine(machine, end) != machine for machine in tried for end in ends)
+
+    return [parameter for parameter in parameters if changes(parameter)]
 
 
 @dataclass(frozen=True)
