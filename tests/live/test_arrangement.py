@@ -308,15 +308,33 @@ def test_memtis_holds_a_control_group_to_the_fast_memory_that_the_ratio_grants()
 
 
 def test_a_kernel_that_is_not_memtis_is_told_before_the_first_trial(memtis_root: Path) -> None:
-    check_kernel("memtis", memtis_root)
-    check_kernel("nbt", Path("/nowhere"))
+    check_kernel("memtis", NODES, memtis_root)
+    check_kernel("nbt", NODES, Path("/nowhere"))
     control = memtis_root / "sys/fs/cgroup/cgroup.subtree_control"
     control.write_text("cpu\n")
     with pytest.raises(HostUnfit, match=r"echo \+memory > /sys/fs/cgroup/cgroup.subtree_control") as unfit:
-        check_kernel("memtis", memtis_root)
+        check_kernel("memtis", NODES, memtis_root)
     assert "CONFIG_HTMM" not in str(unfit.value)
     with pytest.raises(HostUnfit, match=r"(?s)/sys/kernel/mm/htmm is not there.*cgroup_no_v1=memory"):
-        check_kernel("memtis", Path("/nowhere"))
+        check_kernel("memtis", NODES, Path("/nowhere"))
+
+
+def test_a_kernel_that_has_nowhere_to_demote_to_is_told_before_the_first_trial(root: Path) -> None:
+    def zones(of_fast: int, of_slow: int) -> None:
+        lines = [
+            f"Node {node}, zone Normal, toptier {1 - node} next_demotion_node {target}\n  pages free     9\n"
+            for node, target in ((0, of_fast), (1, of_slow))
+        ]
+        (root / "proc/zoneinfo").write_text("".join(lines))
+
+    check_kernel("nomad", NODES, root)  # a kernel that does not tell
+    zones(of_fast=1, of_slow=-1)
+    check_kernel("nomad", NODES, root)
+    zones(of_fast=-1, of_slow=-1)
+    for system in ("nomad", "tpp"):
+        with pytest.raises(HostUnfit, match=rf"{system} would fill node 0 and then stop: .* -1 there\."):
+            check_kernel(system, NODES, root)
+    check_kernel("hmsdk", NODES, root)  # DAMON's schemes name their node
 
 
 def test_constants_of_memtis_kernel_are_not_tuned_on_it(memtis_root: Path) -> None:

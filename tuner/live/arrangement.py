@@ -55,12 +55,30 @@ def cap(nodes: Nodes, fast_bytes: int) -> list[Setting]:
     return [limit, _setting(f"{GROUP}/{SWITCH}", WORD[True])]
 
 
-def check_kernel(system: str, root: Path = Path("/")) -> None:
+def check_kernel(system: str, nodes: Nodes, root: Path = Path("/")) -> None:
     """Raises HostUnfit with what is missing where the kernel of `root` cannot run `system`."""
-    if isinstance(adapter_for(system), MemtisAdapter):
+    adapter = adapter_for(system)
+    if isinstance(adapter, MemtisAdapter):
         missing = list(_missing_of_memtis(root))
         if missing:
             raise HostUnfit(f"{system} is not run by this kernel: " + "; ".join(missing))
+    if isinstance(adapter, KernelAdapter) and _demotes_nowhere(nodes.fast, root):
+        # cpuhp state of set_migration_target_nodes, mended by commit a6a0251c6fce: Nomad's patch is older.
+        cpus = "/sys/devices/system/cpu/cpuN/online"
+        raise HostUnfit(
+            f"{system} would fill node {nodes.fast} and then stop: /proc/zoneinfo has next_demotion_node -1"
+            " there. Kernels before 5.15 do not notice when a slow node's last CPU goes offline; take some"
+            f" CPU of node {nodes.fast} offline and online again (echo 0 > {cpus}; echo 1 > {cpus})"
+        )
+
+
+def _demotes_nowhere(node: int, root: Path) -> bool:
+    """Whether the kernel says of a node that nothing can be demoted from it; those of TPP and Nomad tell."""
+    try:
+        text = (root / "proc/zoneinfo").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return re.search(rf"(?m)^Node {node}, .*\bnext_demotion_node -1$", text) is not None
 
 
 def _missing_of_memtis(root: Path) -> Iterator[str]:

@@ -73,7 +73,7 @@ class HostBackend(Backend):
         if self._is_live(scenario):
             secrets_of(self._workloads[scenario.key])
             for system in sorted(self._by_kernel):
-                check_kernel(system, self._root)
+                check_kernel(system, self._nodes, self._root)
             with self._alone:
                 for libraries in self._libraries.values():
                     libraries.check(self._sizes(scenario), self._stop)

@@ -164,20 +164,18 @@ fn observe(system: &dyn Tiering, config: &Config, page_bytes: u64, tiers: usize,
             driver.free(late);
         }
         if needs.hint_faults && needs.accessed_bits {
-            if batch == FULL_BATCHES.start {
-                occupied = (0..tiers as Tier)
-                    .map(|tier| i64::from(driver.pages.free_pages(tier)))
-                    .collect();
-                occupied[0] = 0;
-                occupied
-                    .iter()
-                    .zip(0..)
-                    .for_each(|(pages, tier)| driver.occupy(tier, *pages));
+            if FULL_BATCHES.contains(&batch) {
+                // Frames that come free meanwhile are taken as well.
+                occupied.resize(tiers, 0);
+                for (taken, tier) in occupied.iter_mut().zip(0..).skip(1) {
+                    let free = i64::from(driver.pages.free_pages(tier));
+                    driver.occupy(tier, free);
+                    *taken += free;
+                }
             } else if batch == FULL_BATCHES.end {
-                occupied
-                    .iter()
-                    .zip(0..)
-                    .for_each(|(pages, tier)| driver.occupy(tier, -pages));
+                for (taken, tier) in occupied.iter().zip(0..) {
+                    driver.occupy(tier, -taken);
+                }
             }
         }
         let phase = (batch / PHASE_BATCHES) as u32;

@@ -25,7 +25,12 @@
 //! - an accessed page is never dropped, however far back it is;
 //! - slots of the queue come free only when the whole batch is done, and a page that finds none is
 //!   forgotten until it faults again: most pages of a burst longer than the queue are;
-//! - promotions are let down to the `min` watermark, not `high` as TPP's are; they do not wait for reclaim.
+//! - promotions are let down to the `min` watermark, not `high` as TPP's are; they do not wait for reclaim, and the first page for
+//!   which there is no room ends the worker's batch: what is left of it has to fault again;
+//! - looking back is done under one lock for the whole kernel, which is held while the worker is woken;
+//! - the patch looks for a node to demote to just before a node whose last CPU goes offline counts as one without (mended in Linux
+//!   5.15 by commit a6a0251c6fce; the patch is for 5.13). Where slow memory is a socket whose CPUs were taken offline, nothing is
+//!   demoted, and nothing promoted once fast memory is full (`demotion_enabled` false). Soar, Alto and PACT ran it so.
 //!
 //! What had to be decided: 4 KiB pages only, as the original asserts; with three tiers 0 is fast, a shadow stays in
 //! whichever slow tier the page came from; shadows are reclaimed oldest first (the original goes by frame address); all
@@ -48,10 +53,12 @@ use crate::{
 };
 
 mod activation;
+mod look_back_lock;
 mod promotions;
 mod shadows;
 
 use activation::ActivationBatches;
+use look_back_lock::{Held, LookBackLock};
 use promotions::Promotions;
 use shadows::Shadows;
 
@@ -112,8 +119,6 @@ fn knobs() -> Vec<Knob> {
     inherited.chain(NomadConfig::knobs()).collect()
 }
 
-/// Looking at an earlier fault: a page-table entry and a page's flags, two cache misses that overlap in part; ours.
-const LOOK_NS: f64 = 80.0;
 /// Kernel reclaim frees at least so many pages at a time (`SWAP_CLUSTER_MAX`).
 const CLUSTER_PAGES: u32 = 32;
 
@@ -144,6 +149,7 @@ struct Nomad {
     shadows: Shadows,
     /// The newest in front.
     looked_back_on: VecDeque<Entry>,
+    lock: LookBackLock,
     promotions: Promotions,
     batches: ActivationBatches,
     /// Watermarks of the slow tiers, from tier 1 on.
@@ -165,6 +171,7 @@ impl Nomad {
             tpp: Tpp::new(tpp, topology),
             shadows: Shadows::new(topology.pages, tiers),
             looked_back_on: VecDeque::new(),
+            lock: LookBackLock::default(),
             promotions: Promotions::new(
                 topology.pages,
                 config.promote_queue_len,
@@ -178,24 +185,27 @@ impl Nomad {
         }
     }
 
-    fn on_hint_fault(&mut self, fault: &Fault, cx: &mut Context<'_>) -> u32 {
+    /// The time that the fault takes its thread, in ns, beside that of any hint fault.
+    fn on_hint_fault(&mut self, fault: &Fault, cx: &mut Context<'_>) -> f64 {
         self.tpp.balancing.faulted(fault, cx);
         if fault.tier == 0 {
-            return 0; // marked for an outer policy only
+            return 0.0; // marked for an outer policy only
         }
-        let looked_at = self.look_back(fault, cx);
+        let held = self.look_back(fault, cx);
         self.looked_back_on.push_front(Entry {
             page: fault.page,
             accessed: true,
         });
-        looked_at
+        self.lock.take(fault, held)
     }
 
-    /// Judges the pages that faulted earlier; how many.
-    fn look_back(&mut self, fault: &Fault, cx: &mut Context<'_>) -> u32 {
+    /// Judges the pages that faulted earlier.
+    fn look_back(&mut self, fault: &Fault, cx: &mut Context<'_>) -> Held {
+        let mut held = Held::default();
         let (mut entries, mut position) = (std::mem::take(&mut self.looked_back_on), 0);
         entries.retain_mut(|entry| {
             position += 1;
+            held.looks += 1;
             if cx.pages.tier_of(entry.page) == 0 {
                 return false;
             }
@@ -212,23 +222,34 @@ impl Nomad {
             }
             let active = self.tpp.is_active(entry.page);
             if active {
+                held.woke |= self.promotions.sleeps(fault.at);
+                held.queued += 1;
                 self.counts.queue_full += u64::from(!self.promotions.enter(entry.page, fault.at));
-            } else if self.tpp.refer(entry.page) {
-                for page in self.batches.enter(fault.thread, entry.page) {
-                    self.tpp.balancing.lru.activate(page);
+            } else {
+                held.marks += 1;
+                if self.tpp.refer(entry.page) {
+                    for page in self.batches.enter(fault.thread, entry.page) {
+                        held.activated += 1;
+                        self.tpp.balancing.lru.activate(page);
+                    }
                 }
             }
             !active
         });
         self.looked_back_on = entries;
-        position
+        held
     }
 
     /// What the worker does until `at`.
     fn work(&mut self, at: Nanos, cx: &mut Context<'_>) {
         while let Some(pass) = self.promotions.pass(at, cx.now, &self.batches) {
-            for page in pass.movable {
-                self.promote(page, cx);
+            let mut movable = pass.movable.into_iter();
+            let stopped = movable.find(|page| !self.promote(*page, cx));
+            // The kernel tries no page of the list after one for which there is no memory.
+            let left: Vec<Page> = stopped.into_iter().chain(movable).collect();
+            if !left.is_empty() {
+                left.iter().for_each(|_| self.tpp.balancing.refused());
+                cx.spend(self.promotions.break_off(&left));
             }
             self.counts.held += u64::from(pass.held);
             self.counts.given_up += u64::from(pass.given_up);
@@ -236,15 +257,14 @@ impl Nomad {
         }
     }
 
-    fn promote(&mut self, page: Page, cx: &mut Context<'_>) {
+    /// Sends a page up, if it is not there; false where there is no room.
+    fn promote(&mut self, page: Page, cx: &mut Context<'_>) -> bool {
         let balancing = &mut self.tpp.balancing;
         let from = cx.pages.tier_of(page);
-        if from == 0 || !balancing.has_room_above(balancing.marks.min, cx) {
+        let has_room = balancing.has_room_above(balancing.marks.min, cx);
+        if from == 0 {
             self.promotions.leaves(page);
-            if from != 0 {
-                balancing.refused();
-            }
-        } else {
+        } else if has_room {
             balancing.promotes();
             if self.config.shadowing {
                 self.shadows.expect(page, from);
@@ -256,6 +276,7 @@ impl Nomad {
         if !balancing.has_room_above(self.tpp.demote_mark, cx) {
             balancing.wake_kswapd(cx);
         }
+        from == 0 || has_room
     }
 
     fn ended(&mut self, migrated: &Migrated, cx: &mut Context<'_>) {
@@ -378,12 +399,12 @@ impl Policy for Nomad {
 
     fn on_faults(&mut self, faults: &[Fault], cx: &mut Context<'_>) {
         self.tpp.balancing.admit(cx);
-        let mut looked_at = 0;
+        let mut looked_back_ns = 0.0;
         for fault in faults {
             match fault.kind {
                 FaultKind::Hint => {
                     self.work(fault.at, cx);
-                    looked_at += self.on_hint_fault(fault, cx);
+                    looked_back_ns += self.on_hint_fault(fault, cx);
                 }
                 FaultKind::Write => {
                     self.shadows.forget(fault.page);
@@ -392,7 +413,7 @@ impl Policy for Nomad {
                 }
             }
         }
-        cx.spend_in_application(f64::from(looked_at) * LOOK_NS);
+        cx.spend_in_application(looked_back_ns);
         self.rest(cx);
     }
 

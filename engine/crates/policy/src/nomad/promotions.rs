@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::kernel_migration::{self, Unmapping};
+use crate::lru::PAGE_SCAN_NS;
 use crate::page_bits::PageBits;
 use crate::registry::PAGE_4K;
 use crate::{Nanos, Page};
@@ -96,6 +97,11 @@ impl Promotions {
         true
     }
 
+    /// Whether the worker has nothing to do at `at`, so that who enters a page has to wake it.
+    pub fn sleeps(&self, at: Nanos) -> bool {
+        self.work_at.is_none() && self.left == 0 && self.free_at <= at
+    }
+
     /// When there is something to do, if nothing else happens.
     pub fn next_at(&self) -> Option<Nanos> {
         if !self.held.is_empty() {
@@ -156,6 +162,20 @@ impl Promotions {
         self.slots += pages.len() as u32;
         self.left += pages.len() as u32;
         Some(pages)
+    }
+
+    /// Ends the batch, as there is no memory for the first of `left`, which are the pages of the last pass that were not copied; the CPU time
+    /// of isolating those and putting them back.
+    pub fn break_off(&mut self, left: &[Page]) -> f64 {
+        let pages = left.len() as f64;
+        let put_back_ns = pages * 2.0 * PAGE_SCAN_NS;
+        let not_copied_ns = pages * kernel_migration::alone_cpu_ns(PAGE_4K);
+        self.free_at -= (not_copied_ns - put_back_ns) as Nanos;
+        self.passed = 0;
+        for page in std::mem::take(&mut self.held).iter().chain(left) {
+            self.leaves(*page);
+        }
+        put_back_ns
     }
 
     /// A page that was taken up is through.
@@ -247,6 +267,31 @@ mod tests {
         assert!(queue.pass(MS, MS, &batches).is_some());
         assert!(queue.enter(25, 2 * MS));
         assert!(queue.pass(2 * MS, 2 * MS, &batches).is_none());
+    }
+
+    #[test]
+    fn a_batch_ends_where_memory_does() {
+        let (mut queue, _) = queue();
+        let mut batches = ActivationBatches::new(2);
+        assert!(batches.enter(0, 9).is_empty());
+        assert!(queue.sleeps(0));
+        (8..14).for_each(|page| assert!(queue.enter(page, 0)));
+        assert!(!queue.sleeps(0));
+        let pass = queue.pass(0, 0, &batches).expect("it is free");
+        assert_eq!(
+            (pass.movable.as_slice(), pass.held),
+            ([8, 10, 11, 12, 13].as_slice(), 1)
+        );
+        let whole = queue.free_at;
+        queue.leaves(8); // moved
+        let spent = queue.break_off(&pass.movable[1..]);
+        assert!(spent > 0.0 && queue.free_at < whole);
+        assert!(
+            (8..14).all(|page| !queue.has(page)),
+            "the held one is not tried again, either"
+        );
+        assert!(queue.sleeps(whole) && queue.next_at().is_none());
+        assert!(queue.enter(9, whole));
     }
 
     #[test]
