@@ -30,7 +30,7 @@
 //! - looking back is done under one lock for the whole kernel, which is held while the worker is woken;
 //! - the patch looks for a node to demote to just before a node whose last CPU goes offline counts as one without (mended in Linux
 //!   5.15 by commit a6a0251c6fce; the patch is for 5.13). Where slow memory is a socket whose CPUs were taken offline, nothing is
-//!   demoted, and nothing promoted once fast memory is full (`demotion_enabled` false). Soar, Alto and PACT ran it so.
+//!   demoted, and nothing promoted once fast memory is full (`demotion_enabled` false). By their scripts Soar, Alto and PACT ran it so.
 //!
 //! What had to be decided: 4 KiB pages only, as the original asserts; with three tiers 0 is fast, a shadow stays in
 //! whichever slow tier the page came from; shadows are reclaimed oldest first (the original goes by frame address); all
@@ -202,9 +202,8 @@ impl Nomad {
     /// Judges the pages that faulted earlier.
     fn look_back(&mut self, fault: &Fault, cx: &mut Context<'_>) -> Held {
         let mut held = Held::default();
-        let (mut entries, mut position) = (std::mem::take(&mut self.looked_back_on), 0);
+        let mut entries = std::mem::take(&mut self.looked_back_on);
         entries.retain_mut(|entry| {
-            position += 1;
             held.looks += 1;
             if cx.pages.tier_of(entry.page) == 0 {
                 return false;
@@ -216,7 +215,7 @@ impl Nomad {
             };
             if !accessed {
                 // Counted from 0 in the module, where what is beyond the distance goes.
-                let near = position <= self.config.pf_lookback_dist + 1;
+                let near = held.looks <= self.config.pf_lookback_dist + 1;
                 self.counts.too_far_back += u64::from(!near);
                 return near;
             }

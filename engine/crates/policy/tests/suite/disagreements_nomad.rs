@@ -2,7 +2,7 @@
 
 use crate::harness::{Driver, Entry, MS};
 use tiertune_policy::registry::{self, PAGE_4K};
-use tiertune_policy::{Config, Page, Topology, Value};
+use tiertune_policy::{Config, Order, Page, Topology, Value};
 
 const PAGES: u32 = 40;
 
@@ -84,6 +84,33 @@ fn disagreement_17_pages_wait_in_batches_of_cpus() {
     assert!(given_up > 0.0);
     assert!(driver.gauge("held_copies") >= 10.0 * given_up, "ten passes each");
     assert!(!promoted(&driver).is_empty(), "some are in no other batch");
+}
+
+/// 17: looking back is done under one lock, so that threads that fault at once wait for each other.
+#[test]
+fn disagreement_17_faults_at_once_wait_for_each_other() {
+    // What faults cost the application: those of four threads at a time, or of one thread now and then.
+    let spent = |at_once: usize| {
+        let mut driver = machine(&[]);
+        let mut spent = 0;
+        for pages in (0..4).collect::<Vec<Page>>().chunks(at_once) {
+            driver.run_until(driver.now + MS);
+            let before = driver.log.len();
+            driver.touch(pages, false);
+            let orders = driver.log[before..].iter().filter_map(|entry| match entry {
+                Entry::Order {
+                    order: Order::InApplication(ns),
+                    ..
+                } => Some(*ns),
+                _ => None,
+            });
+            spent += orders.sum::<u64>();
+        }
+        spent
+    };
+    let apart = spent(1);
+    // The second waits for one, the third for two and the fourth for three that look at less than it does.
+    assert!(apart > 0 && spent(4) > 3 * apart / 2, "{} for {apart}", spent(4));
 }
 
 /// 17: a page that is not accessed is forgotten once more than so many have faulted between it and the one that looks back.

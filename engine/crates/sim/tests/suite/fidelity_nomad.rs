@@ -20,7 +20,7 @@ fn medians(mode: Mode, activation_batch: i64, seeds: u64) -> Vec<[f64; 4]> {
             "streams": [{"object": "t", "law": {"kind": "pieces", "edges": [0.0, 0.25, 1.0], "weights": [0.9, 0.1]},
                          "class": "chase", "reads_per_op": 1.0, "stores_per_op": 0.02}]}]}]}]});
     let workload = compile(model, PAGE_4K);
-    let configs: Vec<Config> = [(1000, 20, 512), (200, 20, 512), (1000, 5, 64)]
+    let configs: Vec<Config> = [(1000, 20, 512), (200, 20, 64), (1000, 5, 64), (200, 20, 512)]
         .into_iter()
         .map(|(factor, distance, queue)| {
             Config::from([
@@ -90,13 +90,14 @@ fn transactions_and_shadows_cost_the_same_in_both_modes() {
 }
 
 /// Whether another CPU's batch holds a page hangs on whose faults follow each other. In the reference mode a thread that has just
-/// faulted is still in its fault when others fault, in the fast mode it may be the next, and promotes 5 and 7 % less for it in the second
-/// and third setting. So promotions are compared where pages are activated one by one, and runtimes here.
+/// faulted is still in its fault when others fault, in the fast mode it may be the next, and promotes 5 to 7 % less for it in all but the
+/// first setting. So promotions are compared where pages are activated one by one, and runtimes here.
 #[test]
 fn batches_of_pages_to_be_activated_take_as_long_in_both_modes() {
     let [_, truth] = compared(15, SEEDS_OF_BATCHES);
-    // In the first setting faults come so thick that batches are full at once.
-    let most = [1.0 + WORST, 0.8, 0.6];
+    // In the first setting faults come so thick that batches are full at once. The last one lost more than half of its promotions
+    // until a page without room ended the worker's batch, and loses three in ten since.
+    let most = [1.0 + WORST, 0.5, 0.5, 0.8];
     for ((held, unheld), most) in truth.iter().zip(&medians(Mode::Reference, 1, SEEDS)).zip(most) {
         assert!(
             held[1] < most * unheld[1],
