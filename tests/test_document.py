@@ -65,6 +65,7 @@ def test_every_key_and_entry_has_its_line() -> None:
         ("a: !!python/object/apply:os.system [ls]", 1, "tag !!python/object/apply:os.system"),
         ("[" * 100 + "]" * 100, 1, "levels of nesting"),
         ("[" * 5000, 1, ""),
+        ("[" * 200_000 + "]" * 200_000, 1, "levels of nesting"),
         ("? [a, b]\n: 1", 1, "not a word"),
     ],
 )
@@ -79,6 +80,25 @@ def test_refusals(text: str, line: int, word: str) -> None:
 def test_any_text_is_read_or_refused_in_words(text: str) -> None:
     said = _refusal(text)
     assert said is None or (said.sentence and said.line >= 1)
+
+
+@pytest.mark.skipif(not yaml.__with_libyaml__, reason="PyYAML has been built without libyaml")
+@given(st.text(alphabet="ab1 :-[]{},\n\t\r'\"#|>&*!?%@`~.=<\\é\ufeff\x85\u2028", max_size=20))
+@example("a: |#b")
+@example("a\n\ufeff: 1")
+def test_a_text_means_the_same_without_libyaml(text: str) -> None:
+    with_it = _read(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(yaml, "__with_libyaml__", False)
+        assert _read(text) == with_it
+
+
+def _read(text: str) -> tuple[object, ...]:
+    try:
+        document = parse(text)
+    except SyntaxProblem as problem:
+        return problem.line, problem.sentence
+    return document.data, document.lines
 
 
 def _refusal(text: str) -> SyntaxProblem | None:
