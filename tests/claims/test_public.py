@@ -53,6 +53,7 @@ def _place(campaign: Campaign, cell: Cell) -> tuple[str, str, str, str, int]:
     return cell.system, workload.name, machine, at.ratio, at.threads or workload.threads
 
 
+@pytest.mark.long
 def test_betweenness_centrality_has_typical_sources(tmp_path: Path) -> None:
     """Sources differ by half in their times, and which ones the papers drew is not known."""
     public = load_claims("public")

@@ -12,6 +12,7 @@ use crate::parameter::suggestion;
 use crate::profile::{PAGE_BYTES, Profile};
 
 pub(crate) mod bins;
+mod chance;
 pub(crate) mod graph;
 mod grown;
 mod growth;

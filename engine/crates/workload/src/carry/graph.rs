@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::bins::cut;
+use super::chance::leave_out_chance;
 use super::growth::{Growth, factor_of, luck};
 use super::longer::Longer;
 use super::notes::{object_note, size_notes, sources_note};
@@ -54,6 +55,8 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             stream.slice = ends.max().map_or(stream.slice, |end| end - 1);
         }
     }
+    // At the recorded size pages are those that were recorded.
+    let drawn_together = scale != recorded_scale && leave_out_chance(&mut streams, &metadata.slices, &metadata.objects);
     let streams = streams;
     let mut growths: Vec<Growth> = (0..metadata.objects.len())
         .map(|number| Growth::new(profile, number, graph, &target, scale, spec.page_bytes))
@@ -160,6 +163,11 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         })
         .collect();
     let mut notes = size_notes(profile, recorded_scale, scale, graph, &target, carried_bytes);
+    notes.extend(drawn_together.then(|| {
+        "Which lists come in which part of a phase is chance: its slices differ in the pages of their lists only where that \
+         is more than chance."
+            .to_owned()
+    }));
     notes.extend(sources_note(profile, &streams, graph, scale));
     notes.extend(longer.note());
     notes.extend(corrections.iter().map(|correction| correction.note(metadata)));

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::bins::{AggregationCurve, bin_count, cut, variation};
+use super::chance::phases;
 use super::grown::cut_grown;
 use super::mapping;
 use super::reshape::reshape;
@@ -58,7 +59,7 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
         place[*number] = position;
     }
 
-    let runs = runs(profile);
+    let runs = phases(&metadata.slices);
     let pools = pools(&all, &runs, profile);
     let mut slices: Vec<ReplaySlice> = Vec::with_capacity(metadata.slices.len());
     let mut work = Vec::with_capacity(metadata.slices.len());
@@ -166,20 +167,6 @@ fn stretched<P: Program>(profile: &Profile, target: &Values, spec: &CarrySpec) -
         }
     };
     Ok(profile.metadata.objects.iter().map(stretch).collect())
-}
-
-/// For each slice the number of the phase that it is part of: slices side by side with one name.
-fn runs(profile: &Profile) -> Vec<usize> {
-    let slices = &profile.metadata.slices;
-    let mut run = 0;
-    (0..slices.len())
-        .map(|number| {
-            if number > 0 && slices[number].phase != slices[number - 1].phase {
-                run += 1;
-            }
-            run
-        })
-        .collect()
 }
 
 /// Whether an object is allocated during the run, and stays to its end.
