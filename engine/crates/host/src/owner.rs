@@ -62,8 +62,11 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // The lock goes with the descriptor; the name of its owner should not stay behind.
+        // The name of its owner should not stay behind.
         let _ = self.file.set_len(0);
+        // Not by closing it: a program that another thread has just forked has the descriptor too until it is executed.
+        // SAFETY: a lock on a descriptor of ours.
+        unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) };
     }
 }
 
@@ -131,8 +134,11 @@ mod tests {
             problem.contains(&format!("process {}", std::process::id())),
             "{problem}"
         );
+        // As a child has it that was forked and has not been executed yet.
+        let forked = first.file.try_clone().expect("a descriptor");
         drop(first);
         assert!(Owner::take(&folder).is_ok());
+        drop(forked);
         fs::remove_dir_all(&folder).expect("ours");
     }
 }
