@@ -29,6 +29,18 @@ def test_every_command_is_of_a_kind_that_is_run() -> None:
     assert [line for line in commands() if not line.startswith(kinds)] == []
 
 
+def test_what_is_to_be_replaced_is_there() -> None:
+    """Otherwise the command changes nothing, and says nothing of it."""
+    lines = [line for line in commands() if line.startswith("sed ")]
+    assert lines
+    for line in lines:
+        script, file = re.fullmatch(r"sed '(.*)' (\S+) > \S+", line).groups()  # type: ignore[union-attr]
+        replaced = re.findall(r"s/(.*?)/.*?/", script)
+        assert len(replaced) == script.count(";") + 1
+        text = (ROOT / file).read_text()
+        assert [old for old in replaced if old not in text] == []
+
+
 def test_make_knows_its_targets() -> None:
     targets = [line.split()[1] for line in commands() if line.startswith("make ")]
     assert targets[0] == "demo"

@@ -67,7 +67,7 @@ class Tiertune:
         systems: dict[str, str],
         *places: str,
         limits: dict[str, Any] | None = None,
-        updates: int = 2_000_000,
+        updates: int = 500_000,
     ) -> subprocess.Popen[bytes]:
         """Starts a campaign of these systems with their spaces; `limits` are those of a container."""
         container = f"  container: {json.dumps(limits)}\n" if limits else ""

@@ -197,6 +197,12 @@ impl RecordRequest {
         self.kernel.graph.map_or(&[], |traits| traits.objects)
     }
 
+    /// The one with this name.
+    #[must_use]
+    pub(crate) fn graph_object(&self, name: &str) -> Option<&'static GraphObject> {
+        self.graph_objects().iter().find(|object| object.name == name)
+    }
+
     /// Graph, scale and degree of a kernel on a graph.
     #[must_use]
     pub(crate) fn graph_input(&self) -> Option<(GraphKind, u32, u32)> {

@@ -6,7 +6,7 @@ use super::bins::cut;
 use super::chance::leave_out_chance;
 use super::growth::{Growth, factor_of, luck};
 use super::longer::Longer;
-use super::notes::{object_note, size_notes, sources_note};
+use super::notes::{chance_note, object_note, size_notes, sources_note};
 use super::reshape::reshape;
 use super::rows::{Stream, streams};
 use super::traffic::corrections;
@@ -55,8 +55,13 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             stream.slice = ends.max().map_or(stream.slice, |end| end - 1);
         }
     }
+    let lists = lists(metadata, &streams);
+    let of_lists = |stream: &Stream| {
+        let swept = metadata.objects[stream.object].sweeps && stream.class == AccessClass::Stream;
+        lists[stream.object] && !swept
+    };
     // At the recorded size pages are those that were recorded.
-    let drawn_together = scale != recorded_scale && leave_out_chance(&mut streams, &metadata.slices, &metadata.objects);
+    let chance_left_out = scale != recorded_scale && leave_out_chance(&mut streams, &metadata.slices, of_lists);
     let streams = streams;
     let mut growths: Vec<Growth> = (0..metadata.objects.len())
         .map(|number| Growth::new(profile, number, graph, &target, scale, spec.page_bytes))
@@ -163,11 +168,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
         })
         .collect();
     let mut notes = size_notes(profile, recorded_scale, scale, graph, &target, carried_bytes);
-    notes.extend(drawn_together.then(|| {
-        "Which lists come in which part of a phase is chance: its slices differ in the pages of their lists only where that \
-         is more than chance."
-            .to_owned()
-    }));
+    notes.extend(chance_left_out.then(chance_note));
     notes.extend(sources_note(profile, &streams, graph, scale));
     notes.extend(longer.note());
     notes.extend(corrections.iter().map(|correction| correction.note(metadata)));
@@ -205,10 +206,21 @@ fn lives(metadata: &Metadata, streams: &[Stream]) -> Vec<(usize, Range<usize>)> 
     (0..metadata.objects.len()).flat_map(of).collect()
 }
 
+/// Which objects are lists: pieces of them are found through an index, and no page has more than some, as one of an
+/// object with an entry for each vertex has.
+fn lists(metadata: &Metadata, streams: &[Stream]) -> Vec<bool> {
+    let mut lists = vec![false; metadata.objects.len()];
+    for stream in streams.iter().filter(|stream| stream.class == AccessClass::Lookup) {
+        let declared = metadata.request.graph_object(&metadata.objects[stream.object].name);
+        lists[stream.object] = declared.is_some_and(|object| !object.per_vertex);
+    }
+    lists
+}
+
 /// With what the accesses of a stream grow.
 fn unit(metadata: &Metadata, stream: &Stream) -> Unit {
     let name = &metadata.objects[stream.object].name;
-    let Some(object) = metadata.request.graph_objects().iter().find(|known| known.name == name) else {
+    let Some(object) = metadata.request.graph_object(name) else {
         return Unit::Edges;
     };
     let grows_with_edges = (object.bytes)(1, 1 << 20) > (object.bytes)(1, 0);

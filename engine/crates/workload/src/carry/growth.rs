@@ -40,11 +40,7 @@ impl Growth {
     ) -> Self {
         let metadata = &profile.metadata;
         let object = &metadata.objects[number];
-        let sized = metadata
-            .request
-            .graph_objects()
-            .iter()
-            .find(|known| known.name == object.name);
+        let sized = metadata.request.graph_object(&object.name);
         let degree = metadata
             .request
             .graph_input()

@@ -92,6 +92,13 @@ pub fn size_notes(
     notes
 }
 
+/// That page counts of lists are not as recorded.
+pub fn chance_note() -> String {
+    "Which lists come in which part of a phase is chance: its slices differ in the pages of their lists only where that \
+     is more than chance."
+        .to_owned()
+}
+
 /// How typical the recorded sources are, for a kernel whose time goes by the edges that lead one level further.
 pub fn sources_note(profile: &Profile, streams: &[Stream], graph: &GraphInfo, scale: u32) -> Option<String> {
     /// Sources differ by up to three times; this much is told without advice.

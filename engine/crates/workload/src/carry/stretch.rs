@@ -1,10 +1,8 @@
 //! Carrying a profile to a larger input when the kernel says nothing of its own: objects get their declared sizes, the
 //! popularity of their parts is stretched with them, and work grows with the footprint.
 
-use std::collections::BTreeMap;
-
 use super::bins::{AggregationCurve, bin_count, cut, variation};
-use super::chance::phases;
+use super::chance::pool_stationary;
 use super::grown::cut_grown;
 use super::mapping;
 use super::reshape::reshape;
@@ -27,9 +25,6 @@ struct Stretched {
     curve: AggregationCurve,
 }
 
-/// Slices that are pooled, an object and a class.
-type Pool = (usize, usize, AccessClass);
-
 pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<Replay, CarryError> {
     let metadata = &profile.metadata;
     let recorded = metadata.request.values();
@@ -44,13 +39,14 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
     }
     let target = P::resize(recorded, &sizes);
     P::check(&target).map_err(|error| CarryError(format!("carry.{} {}", error.name, error.text)))?;
-    let all = streams(&profile.columns, &profile.metadata.objects);
+    let mut all = streams(&profile.columns, &profile.metadata.objects);
     let mut objects = stretched::<P>(profile, &target, spec)?;
     for stream in &all {
         if averaged(&metadata.objects[stream.object], stream) {
             objects[stream.object].curve.add(&stream.pages);
         }
     }
+    pool_stationary(&mut all, &metadata.slices);
 
     let mut order: Vec<usize> = (0..metadata.objects.len()).collect();
     order.sort_by_key(|number| metadata.objects[*number].touch_order);
@@ -59,8 +55,6 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
         place[*number] = position;
     }
 
-    let runs = phases(&metadata.slices);
-    let pools = pools(&all, &runs, profile);
     let mut slices: Vec<ReplaySlice> = Vec::with_capacity(metadata.slices.len());
     let mut work = Vec::with_capacity(metadata.slices.len());
     for slice in &metadata.slices {
@@ -80,13 +74,9 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
     for stream in &all {
         let info = &metadata.objects[stream.object];
         let object = &objects[stream.object];
-        let key = (runs[stream.slice], stream.object, stream.class);
-        let pages = pools.get(&key).unwrap_or(&stream.pages);
-        let weight: f64 = pages.iter().sum();
-        let shares: Vec<f64> = pages.iter().map(|value| value / weight).collect();
-        let mut weights = cut(&shares, object.bins);
+        let mut weights = cut(&stream.shares(), object.bins);
         if averaged(info, stream) {
-            reshape(&mut weights, goal(info, object, pages, weight, spec.page_bytes));
+            reshape(&mut weights, goal(info, object, stream, spec.page_bytes));
         }
         let ops = metadata.slices[stream.slice].work();
         let traffic = P::traffic_growth(recorded, &target, &info.name, stream.class);
@@ -177,35 +167,20 @@ fn stays(profile: &Profile, number: usize) -> bool {
     positional && events.clone().any(|event| own(&event)) && !events.any(|event| own(&event) && event.freed)
 }
 
-/// The page counts of stationary phases, put together: what varies between their slices is counting noise.
-fn pools(all: &[Stream], runs: &[usize], profile: &Profile) -> BTreeMap<Pool, Vec<f64>> {
-    let mut pools: BTreeMap<Pool, Vec<f64>> = BTreeMap::new();
-    for stream in all {
-        if profile.metadata.slices[stream.slice].stationary && stream.class != AccessClass::Stream {
-            let key = (runs[stream.slice], stream.object, stream.class);
-            let sum = pools.entry(key).or_insert_with(|| vec![0.0; stream.pages.len()]);
-            for (sum, pages) in sum.iter_mut().zip(&stream.pages) {
-                *sum += pages;
-            }
-        }
-    }
-    pools
-}
-
 /// Whether the pages of a stream hold elements in random order, so that larger pages are more alike.
 fn averaged(object: &ObjectInfo, stream: &Stream) -> bool {
     object.layout != Layout::Positional && !(object.sweeps && stream.class == AccessClass::Stream)
 }
 
 /// The squared variation between pages that a stream has at the target.
-fn goal(info: &ObjectInfo, object: &Stretched, pages: &[f64], weight: f64, page_bytes: u64) -> f64 {
-    let recorded = variation(pages);
+fn goal(info: &ObjectInfo, object: &Stretched, stream: &Stream, page_bytes: u64) -> f64 {
+    let recorded = variation(&stream.pages);
     let page_factor = page_bytes as f64 / PAGE_BYTES as f64;
     if info.layout == Layout::Lists {
         return recorded * object.curve.ratio((page_factor / object.skew).max(1.0));
     }
     // Counting noise does not grow with skew.
-    let noise = pages.len() as f64 / weight;
+    let noise = stream.pages.len() as f64 / stream.weight;
     (recorded - noise).max(0.0) * object.skew / page_factor + recorded.min(noise) / page_factor
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::json;
-use tiertune_workload::carry::Replay;
+use tiertune_workload::carry::{Replay, ReplayObject, ReplayStream};
 use tiertune_workload::graph::GraphKind;
 use tiertune_workload::law::expected_edges;
 use tiertune_workload::{AccessClass, CarrySpec, Profile, RecordRequest, ReplaySlice, plan, record};
@@ -675,4 +675,45 @@ fn notes_say_how_typical_the_recorded_sources_are() {
     );
     let spread = |pick: fn(f64, f64) -> f64| ratios.iter().map(|(ratio, _)| *ratio).reduce(pick).unwrap();
     assert!(spread(f64::max) > 1.5 * spread(f64::min), "{ratios:?}");
+}
+
+/// Ids of the Twitter-like graph say how popular a vertex is, but which lists of a level come when is chance there, too.
+#[test]
+fn lists_of_a_level_come_by_chance_in_every_graph() {
+    for graph in ["uniform", "kron", "twitter"] {
+        let profile = record(&request(
+            json!({"kernel": "bc", "graph": graph, "scale": 14, "llc_bytes": 4096}),
+        ))
+        .unwrap();
+        let number = |replay: &Replay| {
+            let named = |object: &ReplayObject| object.name == "neighbours";
+            replay.objects.iter().position(named).unwrap()
+        };
+        // How far slices side by side of a phase differ in the pages whose lists they find.
+        let apart = |replay: &Replay| -> f64 {
+            let object = number(replay);
+            let of = |slice: &ReplaySlice| {
+                let lookups = |stream: &&ReplayStream| stream.object == object && stream.class == AccessClass::Lookup;
+                slice.streams.iter().find(lookups).map(|stream| stream.weights.clone())
+            };
+            let pairs = replay.slices.windows(2).filter(|pair| pair[0].phase == pair[1].phase);
+            let differences = pairs.filter_map(|pair| {
+                let (one, other) = (of(&pair[0])?, of(&pair[1])?);
+                Some(
+                    one.iter()
+                        .zip(&other)
+                        .map(|(a, b)| f64::from((a - b).abs()))
+                        .sum::<f64>(),
+                )
+            });
+            let all: Vec<f64> = differences.collect();
+            assert!(all.len() > 4, "{graph}: {}", all.len());
+            all.iter().sum::<f64>() / all.len() as f64
+        };
+        let here = profile.carry(&spec(json!({"page_bytes": 4096}))).unwrap();
+        let up = profile.carry(&spec(json!({"scale": 18, "page_bytes": 4096}))).unwrap();
+        let (recorded, carried) = (apart(&here), apart(&up));
+        println!("{graph}: slices are {recorded:.3} apart as recorded, {carried:.3} carried");
+        assert!(carried < 0.75 * recorded, "{graph}: {carried} of {recorded}");
+    }
 }
