@@ -206,8 +206,8 @@ fn lives(metadata: &Metadata, streams: &[Stream]) -> Vec<(usize, Range<usize>)> 
     (0..metadata.objects.len()).flat_map(of).collect()
 }
 
-/// Which objects are lists: pieces of them are found through an index, and no page has more than some, as one of an
-/// object with an entry for each vertex has.
+/// Which objects are lists: pieces of them are found through an index. A page holds so few of them that chance matters;
+/// of an object with an entry for each vertex it holds hundreds.
 fn lists(metadata: &Metadata, streams: &[Stream]) -> Vec<bool> {
     let mut lists = vec![false; metadata.objects.len()];
     for stream in streams.iter().filter(|stream| stream.class == AccessClass::Lookup) {
