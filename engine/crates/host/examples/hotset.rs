@@ -2,7 +2,8 @@
 //!
 //! It touches every page of the hot range some hundred times a second and the others now and then. What it has is in
 //! `FOLDER/state`; it does what is written to the pipe `FOLDER/control`, a line each: `hot OFFSET`, `grow BYTES`, `shrink`,
-//! `fork`, `reap`, `exit CODE`. With a node its memory begins there, whatever policy it was started with.
+//! `fork`, `reap`, `work MS`, `exit CODE`. It touches hot pages once before it rests, or for as long as `work` says. With a
+//! node its memory begins there, whatever policy it was started with.
 // Maps memory and forks by system calls.
 #![allow(unsafe_code)]
 
@@ -11,7 +12,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
 /// Rounds over the hot pages from one to the next over a part of the cold ones.
@@ -55,12 +56,27 @@ fn touch(place: usize, pages: std::ops::Range<usize>) {
     }
 }
 
+/// What the thread that touches pages is told.
+#[derive(Default)]
+struct Wanted {
+    /// Where the hot range begins.
+    hot: AtomicUsize,
+    /// How long it touches hot pages before it rests; balancing scans by a process's processor time.
+    work_ms: AtomicUsize,
+}
+
 /// Touches for ever.
-fn work(place: usize, bytes: usize, hot_bytes: usize, hot: &AtomicUsize) -> ! {
+fn work(place: usize, bytes: usize, hot_bytes: usize, wanted: &Wanted) -> ! {
     let (pages, mut round) = (bytes / PAGE, 0);
     loop {
-        let first = hot.load(Ordering::Relaxed) / PAGE;
-        touch(place, first..first + hot_bytes / PAGE);
+        let begin = Instant::now();
+        loop {
+            let first = wanted.hot.load(Ordering::Relaxed) / PAGE;
+            touch(place, first..first + hot_bytes / PAGE);
+            if begin.elapsed() >= Duration::from_millis(wanted.work_ms.load(Ordering::Relaxed) as u64) {
+                break;
+            }
+        }
         if round % ROUNDS == 0 {
             let part = round / ROUNDS % COLD_PARTS;
             touch(place, pages * part / COLD_PARTS..pages * (part + 1) / COLD_PARTS);
@@ -75,7 +91,7 @@ struct Process {
     place: usize,
     bytes: usize,
     hot_bytes: usize,
-    hot: Arc<AtomicUsize>,
+    wanted: Arc<Wanted>,
     grown: Vec<(usize, usize)>,
     children: Vec<i32>,
     done: usize,
@@ -85,7 +101,7 @@ impl Process {
     /// Written beside and moved, so that nobody reads half of it.
     fn tell(&self) {
         let (place, bytes, hot_bytes, done) = (self.place, self.bytes, self.hot_bytes, self.done);
-        let (pid, hot) = (std::process::id(), self.hot.load(Ordering::Relaxed));
+        let (pid, hot) = (std::process::id(), self.wanted.hot.load(Ordering::Relaxed));
         let grown: Vec<String> = self
             .grown
             .iter()
@@ -105,7 +121,7 @@ impl Process {
         // SAFETY: the child uses nothing that another thread could have locked.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            work(self.place, self.bytes, self.hot_bytes, &self.hot);
+            work(self.place, self.bytes, self.hot_bytes, &self.wanted);
         }
         self.children.push(child);
     }
@@ -114,7 +130,8 @@ impl Process {
         let (word, number) = line.split_once(' ').unwrap_or((line, "0"));
         let number: usize = number.trim().parse().expect("a number");
         match word.trim() {
-            "hot" => self.hot.store(number, Ordering::Relaxed),
+            "hot" => self.wanted.hot.store(number, Ordering::Relaxed),
+            "work" => self.wanted.work_ms.store(number, Ordering::Relaxed),
             "grow" => self.grown.push((map(number, None), number)),
             "shrink" => {
                 if let Some((place, bytes)) = self.grown.pop() {
@@ -146,7 +163,7 @@ fn main() {
     let folder = Path::new(&words[1]).to_owned();
     let (bytes, hot_bytes) = (number(2), number(3));
     let node = words.get(4).map(|word| word.parse().expect("a node"));
-    let hot = Arc::new(AtomicUsize::new(0));
+    let wanted = Arc::new(Wanted::default());
     let place = map(bytes, node);
     let (grown, children) = (Vec::new(), Vec::new());
     let mut process = Process {
@@ -154,12 +171,12 @@ fn main() {
         place,
         bytes,
         hot_bytes,
-        hot: Arc::clone(&hot),
+        wanted: Arc::clone(&wanted),
         grown,
         children,
         done: 0,
     };
-    std::thread::spawn(move || work(place, bytes, hot_bytes, &hot));
+    std::thread::spawn(move || work(place, bytes, hot_bytes, &wanted));
     process.tell();
     let control = process.folder.join("control");
     loop {

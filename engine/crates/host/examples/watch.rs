@@ -1,5 +1,7 @@
-//! What a source sees of a range of memory: `watch SOURCE PID ADDRESS BYTES SECONDS BUCKETS FOLDER`, or `watch restore FOLDER`.
+//! What a source sees of a range of memory: `watch SOURCE PID ADDRESS BYTES SECONDS ENOUGH BUCKETS FOLDER`, or
+//! `watch restore FOLDER`.
 //!
+//! It watches for `SECONDS`, and for ten times as long at most where it has not seen `ENOUGH` accesses by then.
 //! Prints one JSON document: accesses by bucket of the range, weighted and spread over the bytes that each stands for, the mean
 //! time from guard to fault by bucket, and what was lost. The journal of settings is in `FOLDER`; they are put back at the end, unless it is killed.
 
@@ -10,13 +12,16 @@ use tiertune_host::source::{SOURCES, Setup};
 use tiertune_host::{Area, HostError, Journal, PAGE_BYTES, SharedJournal};
 
 const DRAIN: Duration = Duration::from_millis(400);
+/// Balancing scans by the processor time of a process, which has little in a second where processors are fast and it rests.
+const PATIENCE: u32 = 10;
 
 fn watched(words: &[String]) -> Result<String, HostError> {
     let number = |place: usize| -> u64 { words[place].parse().expect("a number") };
     let (pid, address, bytes, seconds) = (number(1) as i32, number(2), number(3), number(4));
-    let mut buckets = vec![0.0; number(5) as usize];
+    let (seconds, enough) = (Duration::from_secs(seconds), number(5));
+    let mut buckets = vec![0.0; number(6) as usize];
     let mut waits: Vec<Vec<f64>> = vec![Vec::new(); buckets.len()];
-    let journal = SharedJournal::new(Journal::open(Path::new(&words[6]))?);
+    let journal = SharedJournal::new(Journal::open(Path::new(&words[7]))?);
     let known = SOURCES.iter().find(|known| known.name == words[0]).expect("a source");
     (known.probe)()?;
     let setup = Setup {
@@ -39,7 +44,7 @@ fn watched(words: &[String]) -> Result<String, HostError> {
         }],
     )?;
     let (begin, mut seen, mut lost, mut records) = (Instant::now(), 0, 0, 0);
-    while begin.elapsed() < Duration::from_secs(seconds) {
+    while begin.elapsed() < seconds || (seen < enough && begin.elapsed() < seconds * PATIENCE) {
         std::thread::sleep(DRAIN);
         let mut found = Vec::new();
         let drained = source.drain(&mut found)?;
