@@ -287,6 +287,10 @@ impl ReclaimLists for Lru {
         }
     }
 
+    fn fetch(&self, page: Page) -> u32 {
+        u32::from(self.flags[page as usize]) ^ self.entries.fetch(page)
+    }
+
     fn judge(&mut self, accessed: &mut dyn AccessedBits) -> (Verdict, f64) {
         (self.judge_oldest(accessed), PAGE_SCAN_NS)
     }

@@ -62,8 +62,13 @@ pub struct Watch<'w> {
     in_object: Vec<u32>,
     /// By group: guarded pages that an operation touches at random, each counted as if it were the first touch.
     touched_per_op: Vec<f64>,
+    /// By group: what one page of the piece at hand adds to that.
+    rates: Vec<f64>,
     rng: CounterRng,
 }
+
+/// Touches whose pages are looked up together, so that cache misses overlap.
+const AHEAD: usize = 16;
 
 fn bit(bits: &[u64], page: Page) -> bool {
     bits[page as usize / 64] & (1 << (page % 64)) != 0
@@ -99,6 +104,7 @@ impl<'w> Watch<'w> {
             in_piece: Vec::new(),
             in_object: vec![0; workload.objects.len()],
             touched_per_op: Vec::new(),
+            rates: Vec::new(),
             rng,
         }
     }
@@ -149,6 +155,23 @@ impl<'w> Watch<'w> {
         let objects = &self.workload.objects;
         let object = objects.partition_point(|o| o.first_page <= page) - 1;
         let piece = self.first_piece[object] + objects[object].piece_of(page);
+        self.look_at(object, piece);
+        self.counts_in(object, piece, guarded);
+        piece
+    }
+
+    /// Says which piece pages are counted in from now on.
+    fn look_at(&mut self, object: usize, piece: usize) {
+        let mut rates = std::mem::take(&mut self.rates);
+        rates.clear();
+        if let Some(phase) = self.phase {
+            rates.extend((0..phase.groups.len()).map(|g| self.rate(phase, g, object, piece)));
+        }
+        self.rates = rates;
+    }
+
+    /// Keeps count of a page of the piece at hand.
+    fn counts_in(&mut self, object: usize, piece: usize, guarded: bool) {
         if guarded {
             self.count += 1;
             self.in_piece[piece] += 1;
@@ -158,18 +181,13 @@ impl<'w> Watch<'w> {
             self.in_piece[piece] -= 1;
             self.in_object[object] -= 1;
         }
-        if let Some(phase) = self.phase {
-            for g in 0..phase.groups.len() {
-                let rate = self.rate(phase, g, object, piece);
-                let touched = &mut self.touched_per_op[g];
-                *touched = if guarded {
-                    *touched + rate
-                } else {
-                    (*touched - rate).max(0.0)
-                };
-            }
+        for (touched, rate) in self.touched_per_op.iter_mut().zip(&self.rates) {
+            *touched = if guarded {
+                *touched + rate
+            } else {
+                (*touched - rate).max(0.0)
+            };
         }
-        piece
     }
 
     /// How many guarded pages an operation of group `g` touches, at most: later touches of a page count as the first.
@@ -271,6 +289,7 @@ impl<'w> Watch<'w> {
         }
         let (start, end) = (self.ops[g], self.ops[g] + ops);
         self.ops[g] = end;
+        let first = into.len();
         while let Some(Reverse((at, piece, version, pages))) = self.queues[g].peek().copied() {
             let at = f64::from_bits(at);
             if at > end {
@@ -286,25 +305,54 @@ impl<'w> Watch<'w> {
             if left > 0 && self.rng.next_f64() * f64::from(pages) < left as f64 {
                 let object = self.first_piece.partition_point(|first| *first <= piece) - 1;
                 let rate = self.rate(phase, g, object, piece);
-                let more = binomial(left as u64 - 1, -(-rate * (end - at)).exp_m1(), &mut self.rng);
+                let more = binomial(left as u64 - 1, -(-rate * (end - at)).exp_m1(), &mut self.rng) as usize;
+                self.look_at(object, piece);
                 for nth in 0..=more {
+                    if nth % AHEAD == 0 {
+                        self.look_up(piece, nth == 0, (more + 1 - nth).min(AHEAD));
+                    }
                     let from = if nth == 0 {
                         at
                     } else {
                         at + self.rng.next_f64() * (end - at)
                     };
-                    self.touch_one_of(piece, (from - start) / ops, into);
+                    self.touch_one_of(object, piece, (from - start) / ops, into);
                 }
             }
             self.schedule(piece, g..g + 1);
         }
+        // Each is a cache miss, and together they overlap.
+        for touch in &mut into[first..] {
+            touch.armed_at = self.armed_at[touch.page as usize];
+        }
     }
 
-    fn touch_one_of(&mut self, piece: usize, part: f64, into: &mut Vec<FirstTouch>) {
+    /// Looks up where the next `count` touches of a piece will find their pages in its list; nearly always, as each moves another page.
+    fn look_up(&self, piece: usize, first: bool, count: usize) {
+        let (list, mut rng) = (&self.lists[piece], self.rng.clone());
+        let mut seen = 0;
+        for nth in 0..count {
+            if nth > 0 || !first {
+                rng.next_u64();
+            }
+            seen ^= list[rng.below((list.len() - nth) as u64) as usize];
+        }
+        std::hint::black_box(seen);
+    }
+
+    fn touch_one_of(&mut self, object: usize, piece: usize, part: f64, into: &mut Vec<FirstTouch>) {
         let list = &mut self.lists[piece];
         let page = list.swap_remove(self.rng.below(list.len() as u64) as usize);
         set_bit(&mut self.listed, page, false);
-        self.touch(page, part, into);
+        if bit(&self.armed, page) {
+            set_bit(&mut self.armed, page, false);
+            self.counts_in(object, piece, false);
+            into.push(FirstTouch {
+                page,
+                armed_at: 0,
+                part,
+            });
+        }
     }
 
     fn touch(&mut self, page: Page, part: f64, into: &mut Vec<FirstTouch>) {
