@@ -13,6 +13,8 @@ pub const BLOCK_FRAMES: usize = 512;
 /// Bytes of a frame.
 pub const FRAME_BYTES: u64 = 4096;
 const WORDS: usize = BLOCK_FRAMES / 64;
+/// Samples whose blocks are looked up together.
+pub const LOOKED_UP: usize = 16;
 
 /// A bit for every frame of a block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -227,6 +229,21 @@ impl Table {
     #[must_use]
     pub fn find(&self, pid: i32, chunk: u64) -> Option<u32> {
         self.numbers.get(&(pid, chunk)).copied()
+    }
+
+    /// [`Table::find`] for [`LOOKED_UP`] samples at most, with what they will need of their blocks, so that cache misses overlap.
+    pub fn find_all(&self, places: impl Iterator<Item = (i32, u64)>) -> [Option<u32>; LOOKED_UP] {
+        let mut numbers = [None; LOOKED_UP];
+        for (number, (pid, chunk)) in numbers.iter_mut().zip(places) {
+            *number = self.find(pid, chunk);
+        }
+        let of = |number: u32| {
+            let block = &self.blocks[number as usize];
+            let pages = block.pieces.first().map_or(0, |piece| u64::from(piece.end));
+            block.seen_ns ^ block.present.0[0] ^ block.fast.0[0] ^ pages
+        };
+        std::hint::black_box(numbers.into_iter().flatten().fold(0, |seen, number| seen ^ of(number)));
+        numbers
     }
 
     /// The blocks of a process, in order of address.
