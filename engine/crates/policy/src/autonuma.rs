@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::hot_threshold::{HotThreshold, Judgement, Selection};
 use crate::kernel_migration;
 use crate::knob::{Config, KnobError};
-use crate::numa_balancing::{LOOKED_UP, NumaBalancing, Statistics};
+use crate::numa_balancing::{NumaBalancing, Statistics};
 use crate::numa_scan::ScanPace;
 use crate::registry::{PAGE_2M, PAGE_4K, System};
 use crate::watermarks::{WATERMARK_SCALE_FACTOR, Watermarks};
@@ -160,11 +160,9 @@ impl Policy for Autonuma {
 
     fn on_faults(&mut self, faults: &[Fault], cx: &mut Context<'_>) {
         self.balancing.admit(cx);
-        for block in faults.chunks(LOOKED_UP) {
-            self.balancing.look_up(block);
-            for fault in block.iter().filter(|fault| fault.kind == FaultKind::Hint) {
-                self.on_hint_fault(fault, cx);
-            }
+        self.balancing.look_up(faults);
+        for fault in faults.iter().filter(|fault| fault.kind == FaultKind::Hint) {
+            self.on_hint_fault(fault, cx);
         }
         self.balancing.set_wake(cx);
     }

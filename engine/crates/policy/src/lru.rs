@@ -176,8 +176,8 @@ impl Lru {
 
     /// Looks up what a step to come will need of its page, as a walk over millions is one cache miss after another.
     fn look_up(&self, page: Option<Page>, accessed: &dyn AccessedBits) {
-        if let Some((page, flags)) = page.and_then(|page| Some((page, self.flags.get(page as usize)?))) {
-            std::hint::black_box((*flags, self.entries.fetch(page)));
+        if let Some(page) = page.filter(|page| (*page as usize) < self.flags.len()) {
+            std::hint::black_box(self.fetch(page));
             accessed.fetch(page);
         }
     }

@@ -30,7 +30,7 @@ use crate::hot_threshold::{HotThreshold, Judgement, Selection};
 use crate::knob::{Config, KnobError};
 use crate::lru::Lru;
 use crate::lru_gen::LruGen;
-use crate::numa_balancing::{LOOKED_UP, NumaBalancing, Statistics};
+use crate::numa_balancing::{NumaBalancing, Statistics};
 use crate::numa_scan::ScanPace;
 use crate::reclaim_lists::ReclaimLists;
 use crate::registry::{PAGE_2M, PAGE_4K, System};
@@ -228,11 +228,9 @@ impl<L: ReclaimLists> Policy for Nbt<L> {
 
     fn on_faults(&mut self, faults: &[Fault], cx: &mut Context<'_>) {
         self.balancing.admit(cx);
-        for block in faults.chunks(LOOKED_UP) {
-            self.balancing.look_up(block);
-            for fault in block.iter().filter(|fault| fault.kind == FaultKind::Hint) {
-                self.on_hint_fault(fault, cx);
-            }
+        self.balancing.look_up(faults);
+        for fault in faults.iter().filter(|fault| fault.kind == FaultKind::Hint) {
+            self.on_hint_fault(fault, cx);
         }
         self.balancing.set_wake(cx);
     }

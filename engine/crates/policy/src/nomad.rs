@@ -44,7 +44,6 @@ use std::collections::VecDeque;
 use crate::kernel_migration;
 use crate::knob::{self, Config, Knob, KnobError, Value};
 use crate::lru::PAGE_SCAN_NS;
-use crate::numa_balancing::LOOKED_UP;
 use crate::registry::{PAGE_4K, System};
 use crate::tpp::{ACTIVATED_AT_ONCE, Tpp, TppConfig};
 use crate::watermarks::{WATERMARK_SCALE_FACTOR, Watermarks};
@@ -400,19 +399,17 @@ impl Policy for Nomad {
     fn on_faults(&mut self, faults: &[Fault], cx: &mut Context<'_>) {
         self.tpp.balancing.admit(cx);
         let mut looked_back_ns = 0.0;
-        for block in faults.chunks(LOOKED_UP) {
-            self.tpp.balancing.look_up(block);
-            for fault in block {
-                match fault.kind {
-                    FaultKind::Hint => {
-                        self.work(fault.at, cx);
-                        looked_back_ns += self.on_hint_fault(fault, cx);
-                    }
-                    FaultKind::Write => {
-                        self.shadows.forget(fault.page);
-                        self.counts.shadow_writes += 1;
-                        cx.release(fault.page);
-                    }
+        self.tpp.balancing.look_up(faults);
+        for fault in faults {
+            match fault.kind {
+                FaultKind::Hint => {
+                    self.work(fault.at, cx);
+                    looked_back_ns += self.on_hint_fault(fault, cx);
+                }
+                FaultKind::Write => {
+                    self.shadows.forget(fault.page);
+                    self.counts.shadow_writes += 1;
+                    cx.release(fault.page);
                 }
             }
         }

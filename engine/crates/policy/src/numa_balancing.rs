@@ -26,9 +26,6 @@ pub enum Arrival {
     Demoted(Page),
 }
 
-/// Faults whose pages are looked up together.
-pub const LOOKED_UP: usize = 16;
-
 /// How often the module that Colloid's scripts load beside its kernel has kswapd's failures forgotten.
 const KSWAPD_RESET_NS: Nanos = 5_000_000_000;
 
@@ -182,13 +179,8 @@ impl<L: ReclaimLists> NumaBalancing<L> {
 
     /// Looks up what handling these faults will need of their pages, so that cache misses overlap.
     pub fn look_up(&self, faults: &[Fault]) {
-        let of = |page: Page| {
-            self.lru.fetch(page)
-                ^ self
-                    .last_thread
-                    .get(page as usize)
-                    .map_or(0, |thread| u32::from(*thread))
-        };
+        let thread = |page: Page| self.last_thread.get(page as usize).copied().unwrap_or(0);
+        let of = |page: Page| self.lru.fetch(page) ^ u32::from(thread(page));
         std::hint::black_box(faults.iter().fold(0, |seen, fault| seen ^ of(fault.page)));
     }
 

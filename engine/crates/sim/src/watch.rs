@@ -18,10 +18,8 @@ use crate::workload::{Object, Phase, Popularity, Workload};
 /// A first touch.
 #[derive(Debug, Clone, Copy)]
 pub struct FirstTouch {
-    /// The page.
+    /// The page; [`Watch::armed_at`] says when its guard was set.
     pub page: Page,
-    /// When the guard was set.
-    pub armed_at: Nanos,
     /// Where within the slice, from 0 to 1.
     pub part: f64,
 }
@@ -62,13 +60,8 @@ pub struct Watch<'w> {
     in_object: Vec<u32>,
     /// By group: guarded pages that an operation touches at random, each counted as if it were the first touch.
     touched_per_op: Vec<f64>,
-    /// By group: what one page of the piece at hand adds to that.
-    rates: Vec<f64>,
     rng: CounterRng,
 }
-
-/// Touches whose pages are looked up together, so that cache misses overlap.
-const AHEAD: usize = 16;
 
 fn bit(bits: &[u64], page: Page) -> bool {
     bits[page as usize / 64] & (1 << (page % 64)) != 0
@@ -104,7 +97,6 @@ impl<'w> Watch<'w> {
             in_piece: Vec::new(),
             in_object: vec![0; workload.objects.len()],
             touched_per_op: Vec::new(),
-            rates: Vec::new(),
             rng,
         }
     }
@@ -132,7 +124,8 @@ impl<'w> Watch<'w> {
         }
         set_bit(&mut self.armed, page, true);
         self.armed_at[page as usize] = now;
-        let piece = self.counts(page, true);
+        let (object, piece) = self.place_of(page);
+        self.counts(object, piece, true);
         if !bit(&self.listed, page) {
             set_bit(&mut self.listed, page, true);
             self.lists[piece].push(page);
@@ -146,32 +139,26 @@ impl<'w> Watch<'w> {
     pub fn disarm(&mut self, page: Page) {
         if self.count > 0 && bit(&self.armed, page) {
             set_bit(&mut self.armed, page, false);
-            self.counts(page, false);
+            let (object, piece) = self.place_of(page);
+            self.counts(object, piece, false);
         }
     }
 
-    /// Keeps count of a page that is guarded or no longer; the piece that it is in.
-    fn counts(&mut self, page: Page, guarded: bool) -> usize {
+    /// When the last guard of a page was set, which has had one.
+    #[must_use]
+    pub fn armed_at(&self, page: Page) -> Nanos {
+        self.armed_at[page as usize]
+    }
+
+    /// The object and piece that a page is in.
+    fn place_of(&self, page: Page) -> (usize, usize) {
         let objects = &self.workload.objects;
         let object = objects.partition_point(|o| o.first_page <= page) - 1;
-        let piece = self.first_piece[object] + objects[object].piece_of(page);
-        self.look_at(object, piece);
-        self.counts_in(object, piece, guarded);
-        piece
+        (object, self.first_piece[object] + objects[object].piece_of(page))
     }
 
-    /// Says which piece pages are counted in from now on.
-    fn look_at(&mut self, object: usize, piece: usize) {
-        let mut rates = std::mem::take(&mut self.rates);
-        rates.clear();
-        if let Some(phase) = self.phase {
-            rates.extend((0..phase.groups.len()).map(|g| self.rate(phase, g, object, piece)));
-        }
-        self.rates = rates;
-    }
-
-    /// Keeps count of a page of the piece at hand.
-    fn counts_in(&mut self, object: usize, piece: usize, guarded: bool) {
+    /// Keeps count of a page that is guarded or no longer.
+    fn counts(&mut self, object: usize, piece: usize, guarded: bool) {
         if guarded {
             self.count += 1;
             self.in_piece[piece] += 1;
@@ -181,12 +168,16 @@ impl<'w> Watch<'w> {
             self.in_piece[piece] -= 1;
             self.in_object[object] -= 1;
         }
-        for (touched, rate) in self.touched_per_op.iter_mut().zip(&self.rates) {
-            *touched = if guarded {
-                *touched + rate
-            } else {
-                (*touched - rate).max(0.0)
-            };
+        if let Some(phase) = self.phase {
+            for g in 0..phase.groups.len() {
+                let rate = self.rate(phase, g, object, piece);
+                let touched = &mut self.touched_per_op[g];
+                *touched = if guarded {
+                    *touched + rate
+                } else {
+                    (*touched - rate).max(0.0)
+                };
+            }
         }
     }
 
@@ -289,7 +280,6 @@ impl<'w> Watch<'w> {
         }
         let (start, end) = (self.ops[g], self.ops[g] + ops);
         self.ops[g] = end;
-        let first = into.len();
         while let Some(Reverse((at, piece, version, pages))) = self.queues[g].peek().copied() {
             let at = f64::from_bits(at);
             if at > end {
@@ -305,12 +295,8 @@ impl<'w> Watch<'w> {
             if left > 0 && self.rng.next_f64() * f64::from(pages) < left as f64 {
                 let object = self.first_piece.partition_point(|first| *first <= piece) - 1;
                 let rate = self.rate(phase, g, object, piece);
-                let more = binomial(left as u64 - 1, -(-rate * (end - at)).exp_m1(), &mut self.rng) as usize;
-                self.look_at(object, piece);
+                let more = binomial(left as u64 - 1, -(-rate * (end - at)).exp_m1(), &mut self.rng);
                 for nth in 0..=more {
-                    if nth % AHEAD == 0 {
-                        self.look_up(piece, nth == 0, (more + 1 - nth).min(AHEAD));
-                    }
                     let from = if nth == 0 {
                         at
                     } else {
@@ -321,23 +307,6 @@ impl<'w> Watch<'w> {
             }
             self.schedule(piece, g..g + 1);
         }
-        // Each is a cache miss, and together they overlap.
-        for touch in &mut into[first..] {
-            touch.armed_at = self.armed_at[touch.page as usize];
-        }
-    }
-
-    /// Looks up where the next `count` touches of a piece will find their pages in its list; nearly always, as each moves another page.
-    fn look_up(&self, piece: usize, first: bool, count: usize) {
-        let (list, mut rng) = (&self.lists[piece], self.rng.clone());
-        let mut seen = 0;
-        for nth in 0..count {
-            if nth > 0 || !first {
-                rng.next_u64();
-            }
-            seen ^= list[rng.below((list.len() - nth) as u64) as usize];
-        }
-        std::hint::black_box(seen);
     }
 
     fn touch_one_of(&mut self, object: usize, piece: usize, part: f64, into: &mut Vec<FirstTouch>) {
@@ -346,23 +315,8 @@ impl<'w> Watch<'w> {
         set_bit(&mut self.listed, page, false);
         if bit(&self.armed, page) {
             set_bit(&mut self.armed, page, false);
-            self.counts_in(object, piece, false);
-            into.push(FirstTouch {
-                page,
-                armed_at: 0,
-                part,
-            });
-        }
-    }
-
-    fn touch(&mut self, page: Page, part: f64, into: &mut Vec<FirstTouch>) {
-        if bit(&self.armed, page) {
-            self.disarm(page);
-            into.push(FirstTouch {
-                page,
-                armed_at: self.armed_at[page as usize],
-                part,
-            });
+            self.counts(object, piece, false);
+            into.push(FirstTouch { page, part });
         }
     }
 
@@ -375,7 +329,11 @@ impl<'w> Watch<'w> {
         let start = positions.start;
         for position in positions {
             let page = object.page_at(position);
-            self.touch(page, f64::from(position - start) / length, into);
+            if bit(&self.armed, page) {
+                self.disarm(page);
+                let part = f64::from(position - start) / length;
+                into.push(FirstTouch { page, part });
+            }
         }
     }
 }

@@ -316,37 +316,38 @@ impl Translator {
     ) -> News {
         let mut news = News::default();
         let mut previous = None;
-        for some in accesses.chunks(LOOKED_UP) {
-            let place = |access: &Access| (access.pid, access.address / FRAME_BYTES / BLOCK_FRAMES as u64);
-            let blocks = table.find_all(some.iter().map(place));
-            for (access, block) in some.iter().zip(blocks) {
-                let first = access.address / FRAME_BYTES;
-                let last = (access.address + access.bytes.max(1) - 1) / FRAME_BYTES;
-                let step = table.page_frames() as u64;
-                let (mut frame, mut known) = (first, false);
-                while frame <= last {
-                    let found = match frame == first {
-                        true => block,
-                        false => table.find(access.pid, frame / BLOCK_FRAMES as u64),
-                    };
-                    let Some(number) = found else {
-                        frame = (frame / BLOCK_FRAMES as u64 + 1) * BLOCK_FRAMES as u64;
-                        continue;
-                    };
-                    table.see(number, access.time_ns);
-                    if let Some(page) = table.page_in(number, frame) {
-                        known = true;
-                        // A look finds a page used or not, however many of its parts were.
-                        let again = previous == Some((page, access.kind)) && is_bit(access.kind);
-                        previous = Some((page, access.kind));
-                        if !again {
-                            self.take(access, page, table, accessed, &time, &mut news);
-                        }
-                    }
-                    frame = (frame / step + 1) * step;
-                }
-                self.elsewhere += u64::from(!known);
+        let place = |access: &Access| (access.pid, access.address / FRAME_BYTES / BLOCK_FRAMES as u64);
+        let mut blocks = [None; LOOKED_UP];
+        for (nth, access) in accesses.iter().enumerate() {
+            if nth % LOOKED_UP == 0 {
+                blocks = table.find_all(accesses[nth..].iter().map(place));
             }
+            let first = access.address / FRAME_BYTES;
+            let last = (access.address + access.bytes.max(1) - 1) / FRAME_BYTES;
+            let step = table.page_frames() as u64;
+            let (mut frame, mut known) = (first, false);
+            while frame <= last {
+                let found = match frame == first {
+                    true => blocks[nth % LOOKED_UP],
+                    false => table.find(access.pid, frame / BLOCK_FRAMES as u64),
+                };
+                let Some(number) = found else {
+                    frame = (frame / BLOCK_FRAMES as u64 + 1) * BLOCK_FRAMES as u64;
+                    continue;
+                };
+                table.see(number, access.time_ns);
+                if let Some(page) = table.page_in(number, frame) {
+                    known = true;
+                    // A look finds a page used or not, however many of its parts were.
+                    let again = previous == Some((page, access.kind)) && is_bit(access.kind);
+                    previous = Some((page, access.kind));
+                    if !again {
+                        self.take(access, page, table, accessed, &time, &mut news);
+                    }
+                }
+                frame = (frame / step + 1) * step;
+            }
+            self.elsewhere += u64::from(!known);
         }
         news.faults.sort_by_key(|fault| fault.at);
         news

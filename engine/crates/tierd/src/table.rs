@@ -13,7 +13,7 @@ pub const BLOCK_FRAMES: usize = 512;
 /// Bytes of a frame.
 pub const FRAME_BYTES: u64 = 4096;
 const WORDS: usize = BLOCK_FRAMES / 64;
-/// Samples whose blocks are looked up together.
+/// Samples whose blocks are looked up together: few enough that all stays in the nearest caches.
 pub const LOOKED_UP: usize = 16;
 
 /// A bit for every frame of a block.
@@ -231,7 +231,7 @@ impl Table {
         self.numbers.get(&(pid, chunk)).copied()
     }
 
-    /// [`Table::find`] for [`LOOKED_UP`] samples at most, with what they will need of their blocks, so that cache misses overlap.
+    /// [`Table::find`] for the first [`LOOKED_UP`] of `places`, with what samples will need of the blocks looked up, so that cache misses overlap.
     pub fn find_all(&self, places: impl Iterator<Item = (i32, u64)>) -> [Option<u32>; LOOKED_UP] {
         let mut numbers = [None; LOOKED_UP];
         for (number, (pid, chunk)) in numbers.iter_mut().zip(places) {

@@ -155,7 +155,7 @@ impl Fast<'_> {
                     page: touch.page,
                     tier: self.driver.memory.tier_of(touch.page),
                     kind,
-                    armed_at: touch.armed_at,
+                    armed_at: watch.armed_at(touch.page),
                     at: self.now + (touch.part.clamp(0.0, 1.0) * dt_ns) as u64,
                     thread: thread as u32,
                 });
