@@ -276,6 +276,38 @@ def selected(journal: Journal, cell: str, generation: int) -> Row | None:
     return found[0] if found else None
 
 
+def handed_over(journal: Journal, cell: str, generation: int) -> Config | None:
+    """What the search of a cell tells people to run: the selected config, or the default where that was no
+    worse on the same seeds; None before selection is complete and where no config but the default worked."""
+    found = selected(journal, cell, generation)
+    if found is None:
+        return None
+    rows = _unspoilt(_selection(journal, cell, generation))
+    if not keeps_default(rows, found.trial.config):
+        return found.trial.config
+    return next(row.trial.config for row in rows if row.trial.origin == "default")
+
+
+def _unspoilt(rows: Sequence[Row]) -> list[Row]:
+    """A seed on which somebody's host was not in order is nobody's: means are over the same seeds for all."""
+    spoilt = {row.trial.seed for row in rows if row.status is Status.HOST_UNFIT}
+    return [row for row in rows if row.trial.seed not in spoilt]
+
+
+def keeps_default(rows: Sequence[Row], config: Config) -> bool:
+    """Whether the default was no worse than the selected `config` over selection's `rows`.
+
+    Decided by these alone, so that validation plays no part in the choice.
+    """
+    text = canonical(config)
+    default = [row.cost for row in rows if row.trial.origin == "default"]
+    best = [row.cost for row in rows if row.trial.origin != "default" and canonical(row.trial.config) == text]
+    if not default or not best or None in default:  # a default that fails is beaten by what works
+        return False
+    known, reference = ([cost for cost in costs if cost is not None] for costs in (best, default))
+    return len(known) < len(best) or sum(known) / len(known) >= sum(reference) / len(reference)
+
+
 def all_selected(journal: Journal, cell: str, generation: int) -> list[Row]:
     """The search rows that go to validation: the winner, and with two objectives others of the front of
     means, in order of the first one. Empty before selection is complete.
@@ -285,10 +317,7 @@ def all_selected(journal: Journal, cell: str, generation: int) -> list[Row]:
     """
     if not selection_ended(journal, cell, generation):
         return []
-    rows = _selection(journal, cell, generation)
-    # A seed on which somebody's host was not in order is nobody's: means are over the same seeds for all.
-    spoilt = {row.trial.seed for row in rows if row.status is Status.HOST_UNFIT}
-    rows = [row for row in rows if row.trial.seed not in spoilt]
+    rows = _unspoilt(_selection(journal, cell, generation))
     campaign = journal.claimed().document["campaign"]
     rules, objectives = constraints_of(campaign), objectives_of(campaign)
     finalists = finalists_of(journal, cell)

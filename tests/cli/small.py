@@ -50,11 +50,18 @@ workers: 2
 """
 
 
-def write_small(folder: Path) -> Path:
-    """Writes workload and campaign into `folder`; returns the campaign's path."""
+GAINFUL = "1:15"
+"""A ratio at which the small campaign's search finds something three times as fast as the default."""
+
+
+def write_small(folder: Path, ratio: str = "1:4") -> Path:
+    """Writes workload and campaign into `folder`; returns the campaign's path.
+
+    At its own ratio its search finds nothing that beats the default, at `GAINFUL` it does.
+    """
     (folder / "small-workload.yaml").write_text(WORKLOAD)
     path = folder / "small.yaml"
-    path.write_text(CAMPAIGN)
+    path.write_text(CAMPAIGN.replace("1:4", ratio))
     return path
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tiertune as tiertune_api
-from tests.cli.small import tiertune, write_small
+from tests.cli.small import GAINFUL, tiertune, write_small
 from tests.sweep.small import SWEEP, document, one, rows, sweep, write_sweep
 from tests.workloads.test_measured import seen
 from tiertune import engine
@@ -368,6 +368,16 @@ def test_overrides_change_workload_and_machine(tmp_path: Path) -> None:
     assert "override carried: there is no sim.carry.scale" in one(found, override="carried")["error"]
 
 
+def test_the_config_of_a_campaign_that_found_nothing_is_the_default(tmp_path: Path) -> None:
+    tuned = tiertune("tune", write_small(tmp_path), "--results", tmp_path, "--name", "found", "--json")
+    (cell,) = json.loads(tuned.stdout)["cells"]
+    assert cell["effect"]["ratio"] < 1.0
+    entry = "configs: [{name: tuned, campaign: found}]\nworkloads"
+    text = SWEEP[: SWEEP.index("configs")] + entry + SWEEP[SWEEP.index("workloads") + len("workloads") :]
+    sweep(write_sweep(tmp_path, text), tmp_path, "--seeds", "1")
+    assert one(rows(tmp_path), system="hemem", config="tuned")["knobs"] == engine.check_config("hemem", {})
+
+
 def test_a_refused_override_is_bad_input(tmp_path: Path) -> None:
     text = SWEEP + 'overrides: [{name: odd, machine: {"tiers[0].read_gbps": fast}}]\n'
     said = tiertune("sweep", write_sweep(tmp_path, text), "--results", tmp_path)
@@ -378,7 +388,8 @@ def test_a_refused_override_is_bad_input(tmp_path: Path) -> None:
 
 
 def test_configs_from_a_campaign_and_their_ablation(tmp_path: Path) -> None:
-    tuned = tiertune("tune", write_small(tmp_path), "--results", tmp_path, "--name", "found", "--json")
+    campaign = write_small(tmp_path, ratio=GAINFUL)
+    tuned = tiertune("tune", campaign, "--results", tmp_path, "--name", "found", "--json")
     assert tuned.exit_code == 0, tuned.stderr
     winner = json.loads(tuned.stdout)["cells"][0]["config"]
     entry = "configs:\n  - {name: default}\n  - {name: tuned, campaign: found, ablate: true}\nworkloads"

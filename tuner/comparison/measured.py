@@ -19,8 +19,8 @@ from tiertune.tuner.journal import Journal, Row
 from tiertune.tuner.journal_claim import Claim, JournalError
 from tiertune.tuner.plan import CampaignPlan, PlannedCell
 from tiertune.tuner.sweep.row import ALL_FAST, ORACLE
-from tiertune.tuner.trial import Scenario, canonical
-from tiertune.tuner.validation import STAGE
+from tiertune.tuner.trial import Scenario
+from tiertune.tuner.validation import STAGE, keeps_default
 from tiertune.units import format_size
 
 Array = np.ndarray
@@ -140,14 +140,14 @@ def measured(plan: CampaignPlan, journals: Journals) -> Measured:
             with_default = np.array(found)
             default[s, c, : len(mine)] = _mean(with_default)
             for j, cell in enumerate(group):
-                kept[s, c, j] = keeps_default(cell.key, journals)
+                kept[s, c, j] = hands_over_default(cell.key, journals)
                 winners = _on(mine, journals.validation.get(cell.key, []), "winner")
                 tuned[s, c, j, : len(mine)] = default[s, c, : len(mine)] if kept[s, c, j] else winners
     all_fast, oracle = yardsticks[ALL_FAST], yardsticks[ORACLE]
     return Measured(scenes, contenders, default, again, tuned, all_fast, oracle, kept)
 
 
-def keeps_default(cell: str, journals: Journals) -> bool:
+def hands_over_default(cell: str, journals: Journals) -> bool:
     """Whether a search hands over the default: no finalist worked, or its best did not beat the default.
 
     Decided by the selection runs, so that validation plays no part in the choice.
@@ -155,23 +155,7 @@ def keeps_default(cell: str, journals: Journals) -> bool:
     winner = next((row for row in journals.validation.get(cell, []) if row.trial.origin == "winner"), None)
     if winner is None:
         return True
-    config = canonical(winner.trial.config)
-    rows = journals.selection.get(cell, [])
-    default = [row.cost for row in rows if row.trial.origin == "default"]
-    best = [row.cost for row in rows if row.trial.origin != "default" and _config(row) == config]
-    if not default or not best or None in default:  # a default that fails is beaten by what works
-        return False
-    known = [cost for cost in best if cost is not None]
-    return len(known) < len(best) or sum(known) / len(known) >= _average(default)
-
-
-def _config(row: Row) -> str:
-    return canonical(row.trial.config)
-
-
-def _average(values: Sequence[float | None]) -> float:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known)
+    return keeps_default(journals.selection.get(cell, []), winner.trial.config)
 
 
 def scenes_of(plan: CampaignPlan) -> list[Scene]:

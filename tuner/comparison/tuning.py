@@ -17,7 +17,7 @@ from tiertune.tuner.comparison.inference import (
     tau,
     tau_interval,
 )
-from tiertune.tuner.comparison.measured import Journals, Measured, cells_of, keeps_default
+from tiertune.tuner.comparison.measured import Journals, Measured, cells_of, hands_over_default
 from tiertune.tuner.comparison.scores import DEFAULT, TUNED, Scores
 from tiertune.tuner.plan import CampaignPlan
 from tiertune.tuner.trial import Config
@@ -177,7 +177,7 @@ def bounds_of(plan: CampaignPlan, journals: Journals) -> list[Bound]:
 
 def handed_over(cell: str, journals: Journals) -> Config | None:
     """The winner that a search hands over, None where it is the default."""
-    if keeps_default(cell, journals):
+    if hands_over_default(cell, journals):
         return None
     rows = journals.validation[cell]
     return next(row.trial.config for row in rows if row.trial.origin == "winner")

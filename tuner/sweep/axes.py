@@ -91,7 +91,9 @@ class ConfigEntry(Strict):
         default=None, min_length=1, description="the systems it is for; absent: every system of the sweep"
     )
     campaign: Text | None = Field(
-        default=None, description="start from the winner of this campaign, as its results folder holds it"
+        default=None,
+        description="start from what this campaign found, as its results folder holds it: its winner, or the"
+        " default where that was no worse when the best were measured again",
     )
     cell: Text | None = Field(
         default=None,

@@ -14,7 +14,7 @@ from tiertune.tuner.search.objectives import objectives_of
 from tiertune.tuner.sweep.axes import ConfigEntry
 from tiertune.tuner.sweep.row import Coordinates
 from tiertune.tuner.trial import Config, Scenario, plain_config
-from tiertune.tuner.validation import selected
+from tiertune.tuner.validation import handed_over
 
 
 class NotApplicable(Exception):
@@ -23,8 +23,11 @@ class NotApplicable(Exception):
 
 @dataclass(frozen=True)
 class Winner:
-    """What a campaign found for one of its cells; `config` is None where it found nothing. `code` is the
-    digest of a policy written in Python."""
+    """What a campaign found for one of its cells, the default where nothing was better.
+
+    `config` is None where nothing but the default worked, or not yet. `code` is the digest of a policy that
+    is written in Python.
+    """
 
     cell: str
     system: str
@@ -131,8 +134,7 @@ def _read(results: Path, campaign: str) -> list[Winner]:
         for key, cell in claim.document["cells"].items():
             rows = journal.rows(key, "search")
             if rows:
-                winner = selected(journal, key, claim.generation)
-                config = winner.trial.config if winner else None
+                config = handed_over(journal, key, claim.generation)
                 trial = rows[0].trial
                 names = cell["workload"]["name"], cell["machine"]["name"]
                 winners.append(Winner(key, trial.system, *names, trial.scenario, config, cell.get("code")))

@@ -1,0 +1,45 @@
+"""What a search tells people to run: never what selection saw lose to the default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.tuner.surfaces import smooth
+from tests.tuner.toy import DEFAULTS, SCENARIO, ToyBackend, toy_plan
+from tiertune.tuner.journal import Journal
+from tiertune.tuner.loop import journal_path, tune
+from tiertune.tuner.trial import Config, canonical
+from tiertune.tuner.validation import handed_over, selected
+
+CELL = f"{SCENARIO.key}/toy-system"
+
+
+def best_at_default(config: Config) -> float:
+    """Whatever differs from the default is a tenth slower."""
+    return 1.0 if canonical(config) == canonical(DEFAULTS) else 1.1
+
+
+def told(results: Path) -> tuple[Config | None, Config]:
+    with Journal(journal_path(results, "toy"), writer=False) as journal:
+        found = selected(journal, CELL, 0)
+        assert found is not None
+        return handed_over(journal, CELL, 0), found.trial.config
+
+
+def test_a_config_that_beats_the_default_is_handed_over(tmp_path: Path) -> None:
+    tune(toy_plan(), tmp_path, ToyBackend(surface=smooth))
+    config, winner = told(tmp_path)
+    assert config == winner != DEFAULTS
+
+
+def test_the_default_is_where_nothing_beats_it(tmp_path: Path) -> None:
+    found = tune(toy_plan(), tmp_path, ToyBackend(surface=best_at_default))[CELL]
+    config, winner = told(tmp_path)
+    assert config == DEFAULTS != winner
+    assert not found.improved
+
+
+def test_nothing_is_before_selection_has_ended(tmp_path: Path) -> None:
+    tune(toy_plan(), tmp_path, ToyBackend())
+    with Journal(journal_path(tmp_path, "toy"), writer=False) as journal:
+        assert handed_over(journal, CELL, 1) is None
