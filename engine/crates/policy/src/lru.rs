@@ -18,7 +18,7 @@ use crate::page_list::NIL;
 use crate::page_queue::PageQueue;
 use crate::page_ring::{Entries, PageRing};
 use crate::reclaim_lists::{Effort, ReclaimLists, Verdict};
-use crate::{AccessedBits, Page, Tier};
+use crate::{AccessedBits, Page, Tier, prefetch};
 
 /// Time to look at one page of a list, reverse mapping and accessed bit included: 100 to 300 ns.
 pub const PAGE_SCAN_NS: f64 = 200.0;
@@ -177,7 +177,7 @@ impl Lru {
     /// Looks up what a step to come will need of its page, as a walk over millions is one cache miss after another.
     fn look_up(&self, page: Option<Page>, accessed: &dyn AccessedBits) {
         if let Some(page) = page.filter(|page| (*page as usize) < self.flags.len()) {
-            std::hint::black_box(self.fetch(page));
+            self.fetch(page);
             accessed.fetch(page);
         }
     }
@@ -287,8 +287,9 @@ impl ReclaimLists for Lru {
         }
     }
 
-    fn fetch(&self, page: Page) -> u32 {
-        u32::from(self.flags[page as usize]) ^ self.entries.fetch(page)
+    fn fetch(&self, page: Page) {
+        prefetch(&self.flags, page as usize);
+        self.entries.fetch(page);
     }
 
     fn judge(&mut self, accessed: &mut dyn AccessedBits) -> (Verdict, f64) {

@@ -32,7 +32,7 @@ use crate::page_list::{Links, NIL, PageList};
 use crate::registry::{PAGE_2M, PAGE_4K, System};
 use crate::{
     Context, Event, Extent, Gauge, Migrated, MigrationMechanics, Nanos, Outcome, Overheads, Page, PageMap, Placement,
-    Policy, Sample, SamplerRequest, Tier, Topology,
+    Policy, Sample, SamplerRequest, Tier, Topology, prefetch,
 };
 
 crate::knobs! {
@@ -163,11 +163,10 @@ impl Mru {
     fn observe(&mut self, samples: &[Sample], now: Nanos, pages: &dyn PageMap) {
         for block in samples.chunks(BLOCK) {
             // Asking for a block of states and links before working on any lets the misses overlap.
-            let states = block
-                .iter()
-                .fold(0, |sum, sample| sum ^ self.states[sample.page as usize]);
-            let links = block.iter().fold(0, |sum, sample| sum ^ self.links.fetch(sample.page));
-            std::hint::black_box((states, links));
+            for sample in block {
+                prefetch(&self.states, sample.page as usize);
+            }
+            std::hint::black_box(block.iter().fold(0, |sum, sample| sum ^ self.links.fetch(sample.page)));
             for Sample { page, .. } in block {
                 self.see(*page, now, pages);
             }

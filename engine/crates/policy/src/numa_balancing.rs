@@ -15,7 +15,7 @@ use crate::numa_scan::{NumaScan, ScanPace, runs_by_tier};
 use crate::reclaim_lists::ReclaimLists;
 use crate::scan_period::Counted;
 use crate::watermarks::Watermarks;
-use crate::{Context, Extent, Fault, Gauge, How, Migrated, Nanos, Outcome, Page, Placement, Tier, Topology};
+use crate::{Context, Extent, Fault, Gauge, How, Migrated, Nanos, Outcome, Page, Placement, Tier, Topology, prefetch};
 
 /// A page that has changed tiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,9 +179,10 @@ impl<L: ReclaimLists> NumaBalancing<L> {
 
     /// Looks up what handling these faults will need of their pages, so that cache misses overlap.
     pub fn look_up(&self, faults: &[Fault]) {
-        let thread = |page: Page| self.last_thread.get(page as usize).copied().unwrap_or(0);
-        let of = |page: Page| self.lru.fetch(page) ^ u32::from(thread(page));
-        std::hint::black_box(faults.iter().fold(0, |seen, fault| seen ^ of(fault.page)));
+        for fault in faults {
+            self.lru.fetch(fault.page);
+            prefetch(&self.last_thread, fault.page as usize);
+        }
     }
 
     /// Takes note of a hint fault.

@@ -8,8 +8,8 @@
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-use crate::Page;
 use crate::page_list::NIL;
+use crate::{Page, prefetch};
 
 /// Gaps that a ring may have whatever its length.
 const GAPS: usize = 64;
@@ -27,10 +27,9 @@ impl Entries {
         Self(vec![0; pages as usize])
     }
 
-    /// Reads what taking out `page` will need; see [`PageRing::ahead`].
-    #[must_use]
-    pub fn fetch(&self, page: Page) -> u32 {
-        self.0.get(page as usize).copied().unwrap_or_default()
+    /// Asks for what taking out `page` will need; see [`PageRing::ahead`].
+    pub fn fetch(&self, page: Page) {
+        prefetch(&self.0, page as usize);
     }
 }
 

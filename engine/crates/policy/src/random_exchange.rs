@@ -22,7 +22,7 @@ use crate::rate_limit::RateLimit;
 use crate::registry::{PAGE_2M, PAGE_4K, System};
 use crate::{
     Context, Event, Extent, Gauge, Migrated, MigrationMechanics, Outcome, Overheads, Page, PageMap, Placement, Policy,
-    Sample, SamplerRequest, Topology,
+    Sample, SamplerRequest, Topology, prefetch,
 };
 
 /// Samples whose page states are fetched together before any is worked on; see `hemem`'s counts.
@@ -70,10 +70,9 @@ impl Reservoir {
     fn observe(&mut self, samples: &[Sample], rng: &mut CounterRng) {
         for block in samples.chunks(BLOCK) {
             // Asking for a block of states before working on any lets the cache misses overlap.
-            let touched = block
-                .iter()
-                .fold(0, |sum, sample| sum ^ self.offered_in[sample.page as usize]);
-            std::hint::black_box(touched);
+            for sample in block {
+                prefetch(&self.offered_in, sample.page as usize);
+            }
             for sample in block {
                 let offered_in = &mut self.offered_in[sample.page as usize];
                 if sample.tier == 0 || *offered_in == self.round {

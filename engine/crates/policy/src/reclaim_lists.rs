@@ -71,10 +71,9 @@ pub trait ReclaimLists: Debug + Clone + Serialize + DeserializeOwned + Send {
     /// Judges the oldest page of fast memory by its accessed bit; with the CPU time that it took.
     fn judge(&mut self, accessed: &mut dyn AccessedBits) -> (Verdict, f64);
 
-    /// `page` will be needed soon: a place to look its state up, so that cache misses overlap. What it is means nothing.
-    fn fetch(&self, page: Page) -> u32 {
+    /// `page` will be needed soon: a place to ask for its state, so that cache misses overlap.
+    fn fetch(&self, page: Page) {
         let _ = page;
-        0
     }
 
     /// What lists of this kind report beside the numbers of their pages.

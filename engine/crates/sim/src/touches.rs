@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use tiertune_policy::{AccessedBits, CounterRng, Page};
+use tiertune_policy::{AccessedBits, CounterRng, Page, prefetch};
 
 use crate::workload::{LINE_BYTES, Phase, Popularity, Workload};
 
@@ -234,7 +234,7 @@ impl AccessedBits for Touches<'_> {
     }
 
     fn fetch(&self, page: Page) {
-        std::hint::black_box(self.cleared.get(page as usize).copied());
+        prefetch(&self.cleared, page as usize);
     }
 }
 

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use tiertune_policy::{CounterRng, Nanos, Page};
+use tiertune_policy::{CounterRng, Nanos, Page, prefetch};
 
 use crate::binomial::binomial;
 use crate::workload::{Object, Phase, Popularity, Workload};
@@ -36,6 +36,18 @@ pub enum Noticed {
 /// The next touch of a piece: operations of the group as ordered bits, piece, version, pages then guarded.
 type Due = Reverse<(u64, u32, u32, u32)>;
 
+/// An entry of a piece's list that is touched, at a part of the slice.
+#[derive(Debug, Clone, Copy)]
+struct Drawn {
+    object: usize,
+    piece: usize,
+    entry: usize,
+    part: f64,
+}
+
+/// Entries that are drawn before the pages in them are looked at, as each is a cache miss that nobody can foresee.
+const BLOCK: usize = 64;
+
 /// A set of guarded pages.
 pub struct Watch<'w> {
     noticed: Noticed,
@@ -48,6 +60,10 @@ pub struct Watch<'w> {
     armed_at: Vec<Nanos>,
     /// Pages by piece, pieces numbered over all objects.
     lists: Vec<Vec<Page>>,
+    /// Entries of each list less those that are drawn.
+    left: Vec<u32>,
+    /// Entries that are drawn and still in their lists, in order.
+    drawn: Vec<Drawn>,
     first_piece: Vec<usize>,
     version: Vec<u32>,
     /// Pieces whose list has grown since the last draw.
@@ -88,6 +104,8 @@ impl<'w> Watch<'w> {
             listed: Vec::new(),
             armed_at: Vec::new(),
             lists: Vec::new(),
+            left: Vec::new(),
+            drawn: Vec::new(),
             version: Vec::new(),
             first_piece,
             grown: Vec::new(),
@@ -116,6 +134,7 @@ impl<'w> Watch<'w> {
             self.listed = vec![0; pages.div_ceil(64)];
             self.armed_at = vec![0; pages];
             self.lists = vec![Vec::new(); pieces];
+            self.left = vec![0; pieces];
             self.version = vec![0; pieces];
             self.in_piece = vec![0; pieces];
         }
@@ -129,6 +148,7 @@ impl<'w> Watch<'w> {
         if !bit(&self.listed, page) {
             set_bit(&mut self.listed, page, true);
             self.lists[piece].push(page);
+            self.left[piece] += 1;
             if self.grown.last() != Some(&(piece as u32)) {
                 self.grown.push(piece as u32);
             }
@@ -220,7 +240,7 @@ impl<'w> Watch<'w> {
             }
         }
         for piece in 0..self.lists.len() {
-            if !self.lists[piece].is_empty() {
+            if self.left[piece] > 0 {
                 self.schedule(piece, 0..phase.groups.len());
             }
         }
@@ -249,18 +269,13 @@ impl<'w> Watch<'w> {
     fn schedule(&mut self, piece: usize, groups: Range<usize>) {
         let Some(phase) = self.phase else { return };
         let object = self.first_piece.partition_point(|first| *first <= piece) - 1;
-        let pages = self.lists[piece].len() as f64;
+        let left = self.left[piece];
         for g in groups {
-            let rate = self.rate(phase, g, object, piece) * pages;
+            let rate = self.rate(phase, g, object, piece) * f64::from(left);
             if rate > 0.0 {
                 let at = self.ops[g] + self.rng.exponential() / rate;
                 // Positive floats order as their bits do.
-                self.queues[g].push(Reverse((
-                    at.to_bits(),
-                    piece as u32,
-                    self.version[piece],
-                    self.lists[piece].len() as u32,
-                )));
+                self.queues[g].push(Reverse((at.to_bits(), piece as u32, self.version[piece], left)));
             }
         }
     }
@@ -290,34 +305,61 @@ impl<'w> Watch<'w> {
             if version != self.version[piece] {
                 continue;
             }
-            let left = self.lists[piece].len();
+            let left = self.left[piece];
             // Other groups may have touched some since this was drawn: then it may be one of those.
-            if left > 0 && self.rng.next_f64() * f64::from(pages) < left as f64 {
+            if left > 0 && self.rng.next_f64() * f64::from(pages) < f64::from(left) {
                 let object = self.first_piece.partition_point(|first| *first <= piece) - 1;
                 let rate = self.rate(phase, g, object, piece);
-                let more = binomial(left as u64 - 1, -(-rate * (end - at)).exp_m1(), &mut self.rng);
+                let more = binomial(u64::from(left) - 1, -(-rate * (end - at)).exp_m1(), &mut self.rng);
                 for nth in 0..=more {
                     let from = if nth == 0 {
                         at
                     } else {
                         at + self.rng.next_f64() * (end - at)
                     };
-                    self.touch_one_of(object, piece, (from - start) / ops, into);
+                    self.draw_one_of(object, piece, (from - start) / ops, into);
                 }
             }
             self.schedule(piece, g..g + 1);
         }
+        self.touch_drawn(into);
     }
 
-    fn touch_one_of(&mut self, object: usize, piece: usize, part: f64, into: &mut Vec<FirstTouch>) {
-        let list = &mut self.lists[piece];
-        let page = list.swap_remove(self.rng.below(list.len() as u64) as usize);
-        set_bit(&mut self.listed, page, false);
-        if bit(&self.armed, page) {
-            set_bit(&mut self.armed, page, false);
-            self.counts(object, piece, false);
-            into.push(FirstTouch { page, part });
+    fn draw_one_of(&mut self, object: usize, piece: usize, part: f64, into: &mut Vec<FirstTouch>) {
+        let entry = self.rng.below(u64::from(self.left[piece])) as usize;
+        self.left[piece] -= 1;
+        prefetch(&self.lists[piece], entry);
+        self.drawn.push(Drawn {
+            object,
+            piece,
+            entry,
+            part,
+        });
+        if self.drawn.len() == BLOCK {
+            self.touch_drawn(into);
         }
+    }
+
+    /// Takes the entries that are drawn off their lists, and the guards off their pages.
+    fn touch_drawn(&mut self, into: &mut Vec<FirstTouch>) {
+        let mut pages = [0; BLOCK];
+        let drawn = std::mem::take(&mut self.drawn);
+        for (page, Drawn { piece, entry, .. }) in pages.iter_mut().zip(&drawn) {
+            *page = self.lists[*piece].swap_remove(*entry);
+            prefetch(&self.listed, *page as usize / 64);
+            prefetch(&self.armed, *page as usize / 64);
+            prefetch(&self.armed_at, *page as usize);
+        }
+        for (page, one) in pages.into_iter().zip(&drawn) {
+            set_bit(&mut self.listed, page, false);
+            if bit(&self.armed, page) {
+                set_bit(&mut self.armed, page, false);
+                self.counts(one.object, one.piece, false);
+                into.push(FirstTouch { page, part: one.part });
+            }
+        }
+        self.drawn = drawn;
+        self.drawn.clear();
     }
 
     /// Sweeps of an object have passed `positions` of it.

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Page;
 use crate::memtis::hotness::{BINS, Hotness};
 use crate::page_list::NIL;
 use crate::page_ring::{Entries, PageRing};
+use crate::{Page, prefetch};
 
 /// The page is in a list.
 const LISTED: u8 = 1;
@@ -108,9 +108,12 @@ impl BinLists {
         (front != NIL).then_some(front)
     }
 
-    /// Reads what sorting `pages` in will need, so that the cache misses overlap.
+    /// Asks for what sorting `pages` in will need, so that the cache misses overlap.
     pub fn fetch(&self, pages: impl Iterator<Item = Page>) {
-        std::hint::black_box(pages.fold(0, |all, page| all ^ self.marks[page as usize].flags));
+        for page in pages {
+            prefetch(&self.marks, page as usize);
+            self.entries.fetch(page);
+        }
     }
 
     /// Puts a page that is in no list at the back of one, unless it moves.

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::registry::PAGE_4K;
-use crate::{Page, Topology};
+use crate::{Page, Topology, prefetch};
 
 /// Bins of a histogram.
 pub const BINS: usize = 16;
@@ -554,10 +554,10 @@ impl Hotness {
         };
     }
 
-    /// Reads what counting samples of `pages` will change, so that the cache misses overlap.
+    /// Asks for what counting samples of `pages` will change, so that the cache misses overlap.
     pub fn fetch(&self, pages: impl Iterator<Item = Page>) {
         if !self.smalls.is_empty() {
-            std::hint::black_box(pages.fold(0, |sum, page| sum ^ self.smalls[page as usize].0));
+            pages.for_each(|page| prefetch(&self.smalls, page as usize));
         }
     }
 }

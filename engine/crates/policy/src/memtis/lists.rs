@@ -63,8 +63,7 @@ impl Lists {
     pub fn look_up(&self, hotness: &Hotness, fast: bool, active: bool, entries: Range<usize>) {
         let list = &self.sides[side_of(fast)].lists[usize::from(active)];
         let units = entries.filter_map(|entry| list.ahead(entry));
-        let state = |unit| u32::from(hotness.flags(unit)) ^ self.entries.fetch(unit);
-        std::hint::black_box(units.fold(0, |all, unit| all ^ state(unit)));
+        hotness.fetch(units.inspect(|unit| self.entries.fetch(*unit)));
     }
 
     /// The units of a list from front to back.
