@@ -24,7 +24,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 LOOP = "tiertune.tuner.loop"
 CRATES = ROOT / "engine" / "crates"
 MAY_DEPEND_ON = {
-    "tiertune-policy": set[str](),
+    "tiertune-prefetch": set[str](),
+    "tiertune-policy": {"tiertune-prefetch"},
     "tiertune-contract": {"tiertune-policy"},
     "tiertune-workload": {"tiertune-policy"},
     "tiertune-host": set[str](),

@@ -222,9 +222,9 @@ def test_a_study_from_the_command_line(tmp_path: Path) -> None:
 
 
 def test_a_campaign_is_held_to_its_own_conclusion(tmp_path: Path) -> None:
-    from tests.cli.small import write_small
+    from tests.cli.small import GAINFUL, write_small
 
-    write_small(tmp_path)
+    write_small(tmp_path, ratio=GAINFUL)
     results = ("--results", tmp_path / "results")
     assert tiertune("tune", tmp_path / "small.yaml", *results).exit_code == 0
     ran = tiertune(

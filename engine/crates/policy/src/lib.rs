@@ -42,7 +42,6 @@ pub mod page_queue;
 pub mod page_ring;
 pub mod placement;
 pub mod policy;
-pub mod prefetch;
 pub mod random;
 pub mod random_exchange;
 pub mod rate_limit;
@@ -59,10 +58,10 @@ pub use action::*;
 pub use knob::{Config, Knob, KnobError, KnobKind, Value};
 pub use placement::*;
 pub use policy::*;
-pub use prefetch::prefetch;
 pub use random::CounterRng;
 pub use registry::{SYSTEMS, System, SystemError};
 pub use signal::*;
+pub use tiertune_prefetch::prefetch;
 
 /// Compiles the example in the engine's README.
 #[cfg(doctest)]
