@@ -112,7 +112,9 @@ fn the_policies_of_the_readmes_are_added_by_a_file_and_a_line_each() {
         &engine.join("crates/policy/tests/suite/harness"),
         &policy.join("tests/harness"),
     );
-    copy(&engine.join("crates/contract"), &scratch.join("crates/contract"));
+    for beside in ["crates/prefetch", "crates/contract"] {
+        copy(&engine.join(beside), &scratch.join(beside));
+    }
 
     let smallest = block(&read(&engine.join("../README.md")), "rust", "\"still\"");
     let readme = read(&engine.join("README.md"));
@@ -157,7 +159,10 @@ fn the_policies_of_the_readmes_are_added_by_a_file_and_a_line_each() {
         .lines()
         .find(|line| line.starts_with("members"))
         .expect("it has members");
-    let workspace = workspace.replace(members, "members = [\"crates/policy\", \"crates/contract\"]");
+    let workspace = workspace.replace(
+        members,
+        "members = [\"crates/prefetch\", \"crates/policy\", \"crates/contract\"]",
+    );
     write(&scratch.join("Cargo.toml"), &workspace);
     // The versions of here, which are at hand: nothing is to be fetched.
     fs::copy(engine.join("Cargo.lock"), scratch.join("Cargo.lock")).expect("the target folder can be written");
