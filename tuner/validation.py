@@ -282,7 +282,7 @@ def handed_over(journal: Journal, cell: str, generation: int) -> Config | None:
     found = selected(journal, cell, generation)
     if found is None:
         return None
-    rows = _unspoilt(_selection(journal, cell, generation))
+    rows = _selection(journal, cell, generation)
     if not keeps_default(rows, found.trial.config):
         return found.trial.config
     return next(row.trial.config for row in rows if row.trial.origin == "default")
@@ -299,6 +299,7 @@ def keeps_default(rows: Sequence[Row], config: Config) -> bool:
 
     Decided by these alone, so that validation plays no part in the choice.
     """
+    rows = _unspoilt(rows)
     text = canonical(config)
     default = [row.cost for row in rows if row.trial.origin == "default"]
     best = [row.cost for row in rows if row.trial.origin != "default" and canonical(row.trial.config) == text]

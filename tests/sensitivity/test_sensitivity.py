@@ -221,6 +221,16 @@ def test_a_study_from_the_command_line(tmp_path: Path) -> None:
         assert said in refused.stderr
 
 
+def test_a_campaign_that_found_nothing_has_no_conclusion_to_vary(tmp_path: Path) -> None:
+    from tests.cli.small import write_small
+
+    results = ("--results", tmp_path / "results")
+    assert tiertune("tune", write_small(tmp_path), *results).exit_code == 0
+    said = tiertune("sensitivity", "small", *results)
+    assert said.exit_code == 2
+    assert "small/journal.sqlite: nothing that the campaign found beats the default" in said.stderr
+
+
 def test_a_campaign_is_held_to_its_own_conclusion(tmp_path: Path) -> None:
     from tests.cli.small import GAINFUL, write_small
 

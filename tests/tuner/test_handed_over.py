@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from tests.tuner.surfaces import smooth
 from tests.tuner.toy import DEFAULTS, SCENARIO, ToyBackend, toy_plan
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.loop import journal_path, tune
-from tiertune.tuner.trial import Config, canonical
-from tiertune.tuner.validation import handed_over, selected
+from tiertune.tuner.trial import Config, Status, canonical
+from tiertune.tuner.validation import handed_over, keeps_default, selected
 
 CELL = f"{SCENARIO.key}/toy-system"
 
@@ -37,6 +38,18 @@ def test_the_default_is_where_nothing_beats_it(tmp_path: Path) -> None:
     config, winner = told(tmp_path)
     assert config == DEFAULTS != winner
     assert not found.improved
+
+
+def test_a_default_whose_host_was_not_in_order_once_is_judged_by_the_other_seeds(tmp_path: Path) -> None:
+    tune(toy_plan(), tmp_path, ToyBackend(surface=best_at_default))
+    _, winner = told(tmp_path)
+    with Journal(journal_path(tmp_path, "toy"), writer=False) as journal:
+        rows = journal.rows(CELL, "selection")
+    first = next(row for row in rows if row.trial.origin == "default")
+    unfit = [replace(row, status=Status.HOST_UNFIT, cost=None) if row is first else row for row in rows]
+    assert keeps_default(unfit, winner)
+    failed = [replace(row, status=Status.CRASHED, cost=None) if row is first else row for row in rows]
+    assert not keeps_default(failed, winner)
 
 
 def test_nothing_is_before_selection_has_ended(tmp_path: Path) -> None:

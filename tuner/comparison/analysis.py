@@ -37,9 +37,9 @@ from tiertune.tuner.comparison.scores import (
 from tiertune.tuner.comparison.tuning import (
     bounds_of,
     calibration_of,
-    handed_over,
     on_a_bound,
     tuning_of,
+    winner_handed_over,
 )
 from tiertune.tuner.journal import Row
 from tiertune.tuner.journal_claim import codes_of
@@ -183,7 +183,7 @@ def _contenders(
         group = [cell for (_, contender), some in cells.items() if contender == name for cell in some]
         mine = [entry for entry in entries if entry.system == name]
         own_bounds = [bound for bound in bounds if bound.system == name]
-        winners = [config for cell in group if (config := handed_over(cell.key, journals)) is not None]
+        winners = [config for cell in group if (config := winner_handed_over(cell.key, journals)) is not None]
         rows = [row for cell in group for row in journals.search.get(cell.key, [])]
         level = {stage: level_of(scores, scores.mean[stage][:, c]) for stage in STAGES}
         made.append(

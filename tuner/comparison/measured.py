@@ -148,10 +148,7 @@ def measured(plan: CampaignPlan, journals: Journals) -> Measured:
 
 
 def hands_over_default(cell: str, journals: Journals) -> bool:
-    """Whether a search hands over the default: no finalist worked, or its best did not beat the default.
-
-    Decided by the selection runs, so that validation plays no part in the choice.
-    """
+    """Whether a search hands over the default: no finalist worked, or its best did not beat the default."""
     winner = next((row for row in journals.validation.get(cell, []) if row.trial.origin == "winner"), None)
     if winner is None:
         return True

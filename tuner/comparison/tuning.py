@@ -160,7 +160,7 @@ def bounds_of(plan: CampaignPlan, journals: Journals) -> list[Bound]:
     names = dict.fromkeys(name for _, name in cells_of(plan))
     for name in names:
         cells = [cell for cell in plan.cells if cell.contender == name]
-        winners = [config for cell in cells if (config := handed_over(cell.key, journals)) is not None]
+        winners = [config for cell in cells if (config := winner_handed_over(cell.key, journals)) is not None]
         mine = []
         for axis in cells[0].space.axes():
             if axis.type not in ("int", "float"):
@@ -175,7 +175,7 @@ def bounds_of(plan: CampaignPlan, journals: Journals) -> list[Bound]:
     return made
 
 
-def handed_over(cell: str, journals: Journals) -> Config | None:
+def winner_handed_over(cell: str, journals: Journals) -> Config | None:
     """The winner that a search hands over, None where it is the default."""
     if hands_over_default(cell, journals):
         return None

@@ -10,6 +10,7 @@ from tiertune.tuner.journal import Journal
 from tiertune.tuner.journal_files import stored_machine, stored_workload
 from tiertune.tuner.sweep.axes import ConfigEntry, Contention, Part, Traffic
 from tiertune.tuner.sweep.definition import Sweep, load_sweep
+from tiertune.tuner.validation import handed_over, selected
 from tiertune.workloads.definition import Workload
 
 TUNED = "tuned"
@@ -20,7 +21,8 @@ SEEDS = (1, 2, 3)
 def sweep_of(name: str, results: Path) -> tuple[Sweep, str | None]:
     """The sweep of a name, and for a campaign the claim that its winner beats the default.
 
-    Sweeps come first, then campaigns of the results folder. Raises `InputError`.
+    Sweeps come first, then campaigns of the results folder, of which cells are left out where the default is
+    still the best that is known. Raises `InputError`, also where that leaves none.
     """
     journal = results / name / "journal.sqlite"
     try:
@@ -33,17 +35,23 @@ def sweep_of(name: str, results: Path) -> tuple[Sweep, str | None]:
 
 def _of_campaign(name: str, path: Path) -> tuple[Sweep, str | None]:
     parts: list[Part] = []
+    found_nothing = False
     systems: list[str] = []
     workloads: dict[str, Workload] = {}
     machines: dict[str, Machine] = {}
     with Journal(path, writer=False) as journal:
-        cells = journal.claimed().document["cells"]
+        claim = journal.claimed()
+        cells, generation = claim.document["cells"], claim.generation
         for key, cell in cells.items():
             rows = journal.rows(key, "search")
             # Of several searches of a cell the first counts, as elsewhere: the others are no scenarios.
             if not rows or key.rpartition("#")[0] in cells:
                 continue
             trial = rows[0].trial
+            winner = selected(journal, key, generation)
+            if winner is not None and handed_over(journal, key, generation) != winner.trial.config:
+                found_nothing = True
+                continue
             scenario = trial.scenario
             workload, machine = stored_workload(cell["workload"]), stored_machine(cell["machine"])
             workloads[workload.name], machines[machine.name] = workload, machine
@@ -66,10 +74,13 @@ def _of_campaign(name: str, path: Path) -> tuple[Sweep, str | None]:
                     page_sizes=[scenario.page_bytes],
                 )
             )
+    if not parts and found_nothing:
+        text = "nothing that the campaign found beats the default, so that there is no conclusion to vary"
+        raise InputError(f"{path}: {text}; name a sweep and what it is to say with --claim")
     if not parts:
         raise InputError(f"{path}: the campaign has no trials yet; run it first: tiertune tune {name}")
     sweep = Sweep(name=name, parts=parts, seeds=list(SEEDS), noise="paired")
     sweep._workloads, sweep._machines = workloads, machines
     first = systems[0]
-    claim = f"{first}/{TUNED} beats {first}/{DEFAULT}" if len(set(systems)) == 1 else None
-    return sweep, claim
+    said = f"{first}/{TUNED} beats {first}/{DEFAULT}" if len(set(systems)) == 1 else None
+    return sweep, said

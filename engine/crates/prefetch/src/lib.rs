@@ -29,6 +29,5 @@ mod tests {
             prefetch(&table, index);
         }
         prefetch::<u64>(&[], 0);
-        assert_eq!(table, [7; 3]);
     }
 }
