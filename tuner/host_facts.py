@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from tiertune.arithmetic import arithmetic_facts
+
 PACKAGES = (
     "tiertune",
     "tiertune-engine",
@@ -24,7 +26,7 @@ PACKAGES = (
 
 @functools.cache
 def environment_facts() -> dict[str, Any]:
-    """Host, operating system, package versions and git commit, as plain data."""
+    """Host, operating system, package versions, git commit and instructions used, as plain data."""
     import psutil
 
     memory = psutil.virtual_memory()
@@ -41,6 +43,7 @@ def environment_facts() -> dict[str, Any]:
             "python": platform.python_version(),
         },
         "packages": {name: _version(name) for name in PACKAGES},
+        "arithmetic": arithmetic_facts(),
         "git": git_facts(Path(__file__).resolve().parent),
     }
 

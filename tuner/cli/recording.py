@@ -207,11 +207,13 @@ def _sample_command(
     import subprocess
     import sys
 
+    from tiertune.arithmetic import restore_environment
     from tiertune.engine import EngineError
     from tiertune.files import InputError
     from tiertune.tuner.cli.failures import say
     from tiertune.workloads.sampling import sample_process
 
+    restore_environment()
     try:
         process = subprocess.Popen(command, stdout=sys.stderr if quiet else None)
     except OSError as error:

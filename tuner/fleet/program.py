@@ -8,6 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from tiertune.arithmetic import restore_environment
 from tiertune.tuner.backend import HostUnfit
 
 PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
@@ -46,6 +47,7 @@ def ansible_environment() -> dict[str, str]:
     }
     if Path("ansible.cfg").is_file():
         wanted["ANSIBLE_CONFIG"] = str(Path("ansible.cfg").resolve())
+    restore_environment()
     found = {**wanted, **os.environ}
     beside = str(Path(sys.executable).parent)
     found["PATH"] = os.pathsep.join([beside, found.get("PATH", os.defpath)])

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tiertune.arithmetic import restore_environment
 from tiertune.tuner.backend import HostUnfit
 
 GRACE_S = 10.0
@@ -65,6 +66,7 @@ def run_in_scope(
             f"there is no program {_ENDS_WITH_PARENT[0]} on PATH, which has trials end with tiertune;"
             " install util-linux"
         )
+    restore_environment()
     places = folder / "output.txt", folder / "errors.txt"
     mark = uuid.uuid4().hex
     began = time.perf_counter()
