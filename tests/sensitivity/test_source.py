@@ -34,7 +34,7 @@ def test_of_several_searches_of_a_cell_the_first_is_the_scenario(
         def __exit__(self, *_: object) -> None: ...
 
         def claimed(self) -> Any:
-            return SimpleNamespace(document=plan.document)
+            return SimpleNamespace(document=plan.document, generation=0)
 
         def rows(self, key: str, _: str) -> list[Any]:
             cell = cells[key]
@@ -43,6 +43,7 @@ def test_of_several_searches_of_a_cell_the_first_is_the_scenario(
     (tmp_path / "small").mkdir()
     (tmp_path / "small/journal.sqlite").touch()
     monkeypatch.setattr(source, "Journal", Searched)
+    monkeypatch.setattr(source, "selected", lambda *_: None)  # nothing is selected yet
     sweep, claim = source.sweep_of("small", tmp_path)
     assert sweep.parts is not None
     assert [part.configs[-1].cell for part in sweep.parts if part.configs] == [plan.cells[0].key]

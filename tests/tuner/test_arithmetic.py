@@ -33,7 +33,11 @@ def said(code: str, given: dict[str, str]) -> dict[str, str]:
     return answer
 
 
-FACTS = "from tiertune.arithmetic import arithmetic_facts\nprint(json.dumps(arithmetic_facts()))"
+FACTS = """
+import tiertune.tuner
+from tiertune.arithmetic import arithmetic_facts
+print(json.dumps(arithmetic_facts()))
+"""
 
 
 def test_no_process_calculates_with_more_than_others_have() -> None:
@@ -59,7 +63,7 @@ def test_all_that_numpy_has_beyond_avx2_is_off() -> None:
 def test_what_somebody_says_of_it_is_left_alone(given: dict[str, str], facts: dict[str, str]) -> None:
     found = said(FACTS, given)
     assert found == {**found, **facts}
-    kept = said("import tiertune\nprint(json.dumps(dict(os.environ)))", given)
+    kept = said("import tiertune.tuner\nprint(json.dumps(dict(os.environ)))", given)
     assert {name: kept[name] for name in given} == given
     assert SET not in kept
 
@@ -67,7 +71,7 @@ def test_what_somebody_says_of_it_is_left_alone(given: dict[str, str], facts: di
 def test_a_program_that_is_measured_has_the_environment_as_given(tmp_path: Path) -> None:
     code = f"""
 import sys
-import tiertune
+import tiertune.tuner
 from pathlib import Path
 assert {SET!r} in os.environ
 from tiertune.tuner.live.scope import run_in_scope

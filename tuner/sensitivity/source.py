@@ -10,6 +10,7 @@ from tiertune.tuner.journal import Journal
 from tiertune.tuner.journal_files import stored_machine, stored_workload
 from tiertune.tuner.sweep.axes import ConfigEntry, Contention, Part, Traffic
 from tiertune.tuner.sweep.definition import Sweep, load_sweep
+from tiertune.tuner.sweep.tuned import refuse_front
 from tiertune.tuner.validation import handed_over, selected
 from tiertune.workloads.definition import Workload
 
@@ -41,6 +42,7 @@ def _of_campaign(name: str, path: Path) -> tuple[Sweep, str | None]:
     machines: dict[str, Machine] = {}
     with Journal(path, writer=False) as journal:
         claim = journal.claimed()
+        refuse_front(claim, name)
         cells, generation = claim.document["cells"], claim.generation
         for key, cell in cells.items():
             rows = journal.rows(key, "search")

@@ -10,6 +10,7 @@ from tiertune import engine
 from tiertune.files import InputError
 from tiertune.nearest import nearest
 from tiertune.tuner.journal import Journal
+from tiertune.tuner.journal_claim import Claim
 from tiertune.tuner.search.objectives import objectives_of
 from tiertune.tuner.sweep.axes import ConfigEntry
 from tiertune.tuner.sweep.row import Coordinates
@@ -119,6 +120,13 @@ class Configs:
         return self._winners[campaign]
 
 
+def refuse_front(claim: Claim, campaign: str) -> None:
+    """Raises `InputError` for a campaign of two objectives."""
+    if objectives_of(claim.document["campaign"]) is not None:
+        text = "it has a front of two objectives, and no one configuration that is the tuned one"
+        raise InputError(f"campaign {campaign}: {text}; write the knobs of one of its tuned files")
+
+
 def _read(results: Path, campaign: str) -> list[Winner]:
     path = results / campaign / "journal.sqlite"
     if not path.is_file():
@@ -128,9 +136,7 @@ def _read(results: Path, campaign: str) -> list[Winner]:
     winners = []
     with Journal(path, writer=False) as journal:
         claim = journal.claimed()
-        if objectives_of(claim.document["campaign"]) is not None:
-            text = "it has a front of two objectives, and no one configuration that is the tuned one"
-            raise InputError(f"campaign {campaign}: {text}; write the knobs of one of its tuned files")
+        refuse_front(claim, campaign)
         for key, cell in claim.document["cells"].items():
             rows = journal.rows(key, "search")
             if rows:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tiertune.arithmetic import settle
-
 if TYPE_CHECKING:
     from tiertune.adapters.base import AdapterError as AdapterError
     from tiertune.engine import EngineError as EngineError
@@ -65,8 +63,6 @@ if TYPE_CHECKING:
     from tiertune.tuner.api.transferring import transfer as transfer
     from tiertune.tuner.backend import HostUnfit as HostUnfit
     from tiertune.tuner.journal_claim import JournalError as JournalError
-
-settle()
 
 __version__ = "0.1.0"
 
