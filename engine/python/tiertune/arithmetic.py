@@ -38,7 +38,7 @@ def restore_environment() -> None:
     if ours is not None:
         import scipy.linalg  # noqa: F401 (it and numpy bring a BLAS each)
 
-        for name in (SET, *ours.split()):
+        for name in (*ours.split(), SET):  # the latter is last, as other threads go by it
             os.environ.pop(name, None)
 
 
