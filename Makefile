@@ -55,7 +55,7 @@ test: ## The tests that need no special machine and no patience (Rust, then Pyth
 	$(CARGO_TEST) $(WORKSPACE) -- --skip fidelity
 	echo "==> Python tests"
 	# A third of their time they wait for programs that they start, so there is one process more.
-	$(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) -m 'not long' --ignore=tests/host
+	$(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) --durations=12 -m 'not long' --ignore=tests/host
 
 .PHONY: test-long
 test-long: setup ## Tests of minutes each: fast mode against every single access, and the commands of the README
@@ -243,7 +243,7 @@ test-host: ## Tests on a real Linux host
 	    $(MAKE) setup tierd tierload
 	    # A file at a time, in their order: the long ones are not the last. Much of it waits, so there is one process more.
 	    # What has no limit of its own has one that a machine as slow as an emulated one keeps.
-	    $(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) --dist loadfile --no-loadscope-reorder \
+	    $(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) --durations=12 --dist loadfile --no-loadscope-reorder \
 	        -o timeout=900 -o faulthandler_timeout=1600 tests/host
 	else
 	    echo "test-host: there are no host tests yet; nothing was run"
