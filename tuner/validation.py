@@ -278,14 +278,28 @@ def selected(journal: Journal, cell: str, generation: int) -> Row | None:
 
 def handed_over(journal: Journal, cell: str, generation: int) -> Config | None:
     """What the search of a cell tells people to run: the selected config, or the default where that was no
-    worse on the same seeds; None before selection is complete and where no config but the default worked."""
+    worse on the same seeds; None before selection is complete and where no config but the default worked.
+
+    What its space fixes says how things are to be, such as which memory is managed: a default that is
+    otherwise is none of the space's, and not handed over.
+    """
     found = selected(journal, cell, generation)
     if found is None:
         return None
     rows = _selection(journal, cell, generation)
-    if not keeps_default(rows, found.trial.config):
+    default = next((row.trial.config for row in rows if row.trial.origin == "default"), None)
+    if default is None or not _as_fixed(journal, cell, default):
         return found.trial.config
-    return next(row.trial.config for row in rows if row.trial.origin == "default")
+    return default if keeps_default(rows, found.trial.config) else found.trial.config
+
+
+def _as_fixed(journal: Journal, cell: str, config: Config) -> bool:
+    """Whether the config has the values that the cell's space fixes."""
+    space = journal.claimed().document.get("cells", {}).get(cell, {}).get("space", {})
+    fixed = {
+        name: knob["fixed"] for name, knob in space.get("knobs", {}).items() if knob.get("fixed") is not None
+    }
+    return all(config.get(name) == value for name, value in fixed.items())
 
 
 def _unspoilt(rows: Sequence[Row]) -> list[Row]:

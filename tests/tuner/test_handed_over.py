@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.tuner.surfaces import smooth
 from tests.tuner.toy import DEFAULTS, SCENARIO, ToyBackend, toy_plan
 from tiertune.tuner.journal import Journal
@@ -38,6 +40,18 @@ def test_the_default_is_where_nothing_beats_it(tmp_path: Path) -> None:
     config, winner = told(tmp_path)
     assert config == DEFAULTS != winner
     assert not found.improved
+
+
+@pytest.mark.parametrize("as_default", [True, False])
+def test_a_default_that_is_not_as_the_space_fixes_things_is_not(tmp_path: Path, as_default: bool) -> None:
+    name, value = next((name, value) for name, value in DEFAULTS.items() if isinstance(value, int))
+    fixed = {"knobs": {name: {"fixed": value if as_default else value + 1}}}
+    plan = toy_plan()
+    plan = replace(plan, document={**plan.document, "cells": {CELL: {"space": fixed}}})
+    tune(plan, tmp_path, ToyBackend(surface=best_at_default))
+    config, winner = told(tmp_path)
+    assert config == (DEFAULTS if as_default else winner)
+    assert winner != DEFAULTS
 
 
 def test_a_default_whose_host_was_not_in_order_once_is_judged_by_the_other_seeds(tmp_path: Path) -> None:
