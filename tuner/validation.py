@@ -286,20 +286,23 @@ def handed_over(journal: Journal, cell: str, generation: int) -> Config | None:
     found = selected(journal, cell, generation)
     if found is None:
         return None
-    rows = _selection(journal, cell, generation)
-    default = next((row.trial.config for row in rows if row.trial.origin == "default"), None)
-    if default is None or not _as_fixed(journal, cell, default):
+    if beats_default(journal, cell, generation):
         return found.trial.config
-    return default if keeps_default(rows, found.trial.config) else found.trial.config
-
-
-def _as_fixed(journal: Journal, cell: str, config: Config) -> bool:
-    """Whether the config has the values that the cell's space fixes."""
+    rows = _selection(journal, cell, generation)
+    default = next(row.trial.config for row in rows if row.trial.origin == "default")
     space = journal.claimed().document.get("cells", {}).get(cell, {}).get("space", {})
-    fixed = {
-        name: knob["fixed"] for name, knob in space.get("knobs", {}).items() if knob.get("fixed") is not None
-    }
-    return all(config.get(name) == value for name, value in fixed.items())
+    fixed = {name: knob.get("fixed") for name, knob in space.get("knobs", {}).items()}
+    otherwise = any(value is not None and default[name] != value for name, value in fixed.items())
+    return found.trial.config if otherwise else default
+
+
+def beats_default(journal: Journal, cell: str, generation: int) -> bool | None:
+    """Whether the selected config did better than the default on the same seeds, None where nothing is
+    selected."""
+    found = selected(journal, cell, generation)
+    if found is None:
+        return None
+    return not keeps_default(_selection(journal, cell, generation), found.trial.config)
 
 
 def _unspoilt(rows: Sequence[Row]) -> list[Row]:

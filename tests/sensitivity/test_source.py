@@ -43,7 +43,7 @@ def test_of_several_searches_of_a_cell_the_first_is_the_scenario(
     (tmp_path / "small").mkdir()
     (tmp_path / "small/journal.sqlite").touch()
     monkeypatch.setattr(source, "Journal", Searched)
-    monkeypatch.setattr(source, "selected", lambda *_: None)  # nothing is selected yet
+    monkeypatch.setattr(source, "beats_default", lambda *_: None)  # nothing is selected yet
     sweep, claim = source.sweep_of("small", tmp_path)
     assert sweep.parts is not None
     assert [part.configs[-1].cell for part in sweep.parts if part.configs] == [plan.cells[0].key]

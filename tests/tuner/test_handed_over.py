@@ -12,7 +12,7 @@ from tests.tuner.toy import DEFAULTS, SCENARIO, ToyBackend, toy_plan
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.loop import journal_path, tune
 from tiertune.tuner.trial import Config, Status, canonical
-from tiertune.tuner.validation import handed_over, keeps_default, selected
+from tiertune.tuner.validation import beats_default, handed_over, keeps_default, selected
 
 CELL = f"{SCENARIO.key}/toy-system"
 
@@ -52,6 +52,8 @@ def test_a_default_that_is_not_as_the_space_fixes_things_is_not(tmp_path: Path, 
     config, winner = told(tmp_path)
     assert config == (DEFAULTS if as_default else winner)
     assert winner != DEFAULTS
+    with Journal(journal_path(tmp_path, "toy"), writer=False) as journal:
+        assert beats_default(journal, CELL, 0) is False
 
 
 def test_a_default_whose_host_was_not_in_order_once_is_judged_by_the_other_seeds(tmp_path: Path) -> None:

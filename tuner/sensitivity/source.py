@@ -11,7 +11,7 @@ from tiertune.tuner.journal_files import stored_machine, stored_workload
 from tiertune.tuner.sweep.axes import ConfigEntry, Contention, Part, Traffic
 from tiertune.tuner.sweep.definition import Sweep, load_sweep
 from tiertune.tuner.sweep.tuned import refuse_front
-from tiertune.tuner.validation import handed_over, selected
+from tiertune.tuner.validation import beats_default
 from tiertune.workloads.definition import Workload
 
 TUNED = "tuned"
@@ -50,8 +50,7 @@ def _of_campaign(name: str, path: Path) -> tuple[Sweep, str | None]:
             if not rows or key.rpartition("#")[0] in cells:
                 continue
             trial = rows[0].trial
-            winner = selected(journal, key, generation)
-            if winner is not None and handed_over(journal, key, generation) != winner.trial.config:
+            if beats_default(journal, key, generation) is False:
                 found_nothing = True
                 continue
             scenario = trial.scenario
