@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
+import typer.testing
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from tiertune.tuner.cli.app import app
+
+# The runner makes all commands out of their functions for every call, which takes longer than most of what is
+# asked here.
+typer.testing._get_command = cache(get_command)  # type: ignore[attr-defined]
 
 WORKLOAD = """\
 name: small

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -46,9 +47,15 @@ def sentence(text: str) -> PydanticCustomError:
     return PydanticCustomError("sentence", "{text}", {"text": text})
 
 
+@cache
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    """What the model asks for, which is only read here. Making it takes a twentieth of a second."""
+    return model.model_json_schema()
+
+
 def sentences_of(error: ValidationError, model: type[BaseModel], file: str, document: Document) -> list[str]:
     """One sentence per mistake in `error`, with file, line, key, value and the nearest valid choice."""
-    schema = model.model_json_schema()
+    schema = _schema(model)
     found: list[tuple[Path, str]] = []
     for details in error.errors(include_url=False):
         found.extend(_explained(details, schema, document.data))
@@ -61,7 +68,7 @@ def sentences_of(error: ValidationError, model: type[BaseModel], file: str, docu
 
 def explained(error: ValidationError, model: type[BaseModel], data: Any) -> list[tuple[Path, str]]:
     """Where (relative to `model`) and what, for every mistake of `data`: as `Strict.mistakes` tells them."""
-    schema = model.model_json_schema()
+    schema = _schema(model)
     found: list[tuple[Path, str]] = []
     for details in error.errors(include_url=False):
         if details["type"] == "rules":
