@@ -5,6 +5,9 @@ SHELL := /bin/bash
 .ONESHELL:
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules --no-print-directory
+# Tests start hundreds of programs: where nothing is compiled for good, each of them compiles what it imports. What is
+# written are `__pycache__` folders, which git ignores and `make clean` removes.
+unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 
 VENV := .venv
@@ -97,7 +100,7 @@ $(PACKAGES): requirements/dev.lock $(BUILD_TOOLS)
 	    || { echo "==> uv could not; pip tries"; $(PIP) install --require-hashes --no-build-isolation -r $<; } \
 	    || $(UNFETCHED)
 	# Compiled once, also where nothing is to be written later: only what the command imports, since all takes a minute.
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import distributed, jinja2, matplotlib.pyplot, mlflow, optuna, pandas, \
+	$(BIN)/python -c 'import distributed, jinja2, matplotlib.pyplot, mlflow, optuna, pandas, \
 	    pyarrow.parquet, pydantic, pytest, rich.progress, scipy.stats, sklearn.ensemble, smac, typer'
 	touch $@
 
@@ -241,13 +244,19 @@ test-host: ## Tests on a real Linux host
 	@if [ -n "$$(find tests/host -name 'test_*.py' 2>/dev/null | head -n 1)" ]; then
 	    .ci/prerequisites host >/dev/null
 	    $(MAKE) setup tierd tierload
-	    # A file at a time, in their order: the long ones are not the last. Much of it waits, so there is one process more.
+	    # A file at a time, those that take longest first. Much of it waits, so there is one process more.
 	    # What has no limit of its own has one that a machine as slow as an emulated one keeps.
 	    $(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) --durations=12 --dist loadfile --no-loadscope-reorder \
-	        -o timeout=900 -o faulthandler_timeout=1600 tests/host
+	        -o timeout=900 -o faulthandler_timeout=1600 -m 'not long' tests/host
 	else
 	    echo "test-host: there are no host tests yet; nothing was run"
 	fi
+
+.PHONY: test-host-long
+test-host-long: ## Of these, campaigns in an emulated machine with two nodes (a quarter of an hour)
+	@.ci/prerequisites host >/dev/null
+	$(MAKE) setup tierd tierload
+	$(BIN)/python -m pytest -o timeout=2400 -o faulthandler_timeout=2400 -m long tests/host
 
 .PHONY: clean
 clean: ## Remove everything that was built (results/ stays)
