@@ -16,6 +16,7 @@ import pytest
 from tiertune import engine
 
 ROOT = Path(__file__).resolve().parents[1]
+SWEEP = ".venv/bin/tiertune sweep all-systems --seeds 1"
 
 
 def commands() -> list[str]:
@@ -59,24 +60,50 @@ def assert_serves(line: str, folder: Path, environment: dict[str, str]) -> None:
         assert running.wait(60) == 0
 
 
+def printed_by(lines: list[str], folder: Path) -> dict[str, str]:
+    """What each line prints, run in `folder` one after the other; each has to succeed."""
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    shutil.copytree(ROOT / "campaigns", folder / "campaigns")
+    environment = {**os.environ, "TIERTUNE_RESULTS": str(folder / "results"), "PYTHONPATH": ""}
+    printed = {}
+    for line in lines:
+        if line.endswith("tiertune ui"):
+            assert_serves(line, folder, environment)
+            continue
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, timeout=500
+        )
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+        printed[line] = done.stdout
+    return printed
+
+
+def assert_every_system(table: str, folder: Path) -> None:
+    """The sweep over all systems has them all, and none that is better than the best there is."""
+    for system in engine.systems():
+        assert re.search(rf"^{re.escape(system.name)} ", table, re.M), table
+    rows = json.loads((folder / "results/sweeps/all-systems/rows.json").read_text())["rows"]
+    best = {row["workload"]: row["derived"]["slowdown"] for row in rows if row["system"] == "all-fast"}
+    assert best == {"gups": 1.0, "bc-kron": 1.0, "seq-chase": 1.0}
+
+
+def test_the_commands_that_search_nothing_run(tmp_path: Path) -> None:
+    """In order, the searches as dry runs; what is shown of their results takes minutes."""
+    lines = [line for line in commands() if not line.startswith("make ") and "results/mine" not in line]
+    searches = re.compile(r"tiertune (tune mine.yaml|resume mine|report mine)$")
+    lines = [line for line in lines if not searches.search(line)]
+    assert len(commands()) - len(lines) <= 10, lines
+    (tmp_path / "results").mkdir()  # as the demo does
+    printed = printed_by([".venv/bin/tiertune demo --dry-run", *lines], tmp_path)
+    assert_every_system(printed[SWEEP], tmp_path)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_commands_run(tmp_path: Path) -> None:
     """The demo first, as `make demo` runs it; then all others in order."""
-    (tmp_path / ".venv").symlink_to(ROOT / ".venv")
-    shutil.copytree(ROOT / "campaigns", tmp_path / "campaigns")
     lines = [".venv/bin/tiertune demo", *(c for c in commands() if not c.startswith("make "))]
-    environment = {**os.environ, "TIERTUNE_RESULTS": str(tmp_path / "results"), "PYTHONPATH": ""}
-    printed = {}
-    for line in lines:
-        if line.endswith("tiertune ui"):
-            assert_serves(line, tmp_path, environment)
-            continue
-        done = subprocess.run(
-            ["bash", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500
-        )
-        assert done.returncode == 0, f"{line}\n{done.stderr}"
-        printed[line] = done.stdout
+    printed = printed_by(lines, tmp_path)
     verdict = re.search(
         r"tuned is ([\d.]+)x faster than default, 95 % interval\s+([\d.]+)\s+to\s+([\d.]+)",
         printed[".venv/bin/tiertune demo"],
@@ -92,9 +119,4 @@ def test_the_commands_run(tmp_path: Path) -> None:
     # A resumed campaign that is finished says the same again.
     said = printed[".venv/bin/tiertune tune mine.yaml"]
     assert printed[".venv/bin/tiertune resume mine"].splitlines()[0] == said.splitlines()[0]
-    table = printed[".venv/bin/tiertune sweep all-systems --seeds 1"]
-    for system in engine.systems():
-        assert re.search(rf"^{re.escape(system.name)} ", table, re.M), table
-    rows = json.loads((tmp_path / "results/sweeps/all-systems/rows.json").read_text())["rows"]
-    best = {row["workload"]: row["derived"]["slowdown"] for row in rows if row["system"] == "all-fast"}
-    assert best == {"gups": 1.0, "bc-kron": 1.0, "seq-chase": 1.0}
+    assert_every_system(printed[SWEEP], tmp_path)

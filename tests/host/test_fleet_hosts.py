@@ -162,7 +162,7 @@ def test_an_operators_programs_are_put_in_place_once_and_verified(
 ) -> None:
     beta, installed = fleet.hosts[1], "/usr/local/lib/tiertune/workloads/bc"
     # The probe of a program that is not there yet is no reason to fail.
-    played(fleet, inventory, "provision.yml", "--check", "--diff", **operators)
+    played(fleet, inventory, "provision.yml", "--check", "--diff", "--limit", "beta", **operators)
     failed(fleet, inventory, "verify.yml", "run provision.yml", **operators)
     # A folder, a program, a data set.
     assert changes(played(fleet, inventory, "provision.yml", **operators)) == {"alpha": 3, "beta": 3}
@@ -181,12 +181,14 @@ def test_an_operators_programs_are_put_in_place_once_and_verified(
     assert isinstance(programs, list)
     for change, words in (({"sha256": "0" * 64, "name": "other"}, "validate"), ({"expect": "no such"}, "bc")):
         wrong = {**operators, "upstream_workloads_programs": [{**programs[0], **change}]}
-        failed(fleet, inventory, "provision.yml", words, **wrong)
+        failed(fleet, inventory, "provision.yml", words, "--limit", "beta", **wrong)
 
 
-def failed(fleet: Fleet, inventory: Path, playbook: str, words: str, **variables: object) -> str:
+def failed(
+    fleet: Fleet, inventory: Path, playbook: str, words: str, *options: str, **variables: object
+) -> str:
     """What a playbook prints that has to fail and to say why."""
-    process = started(fleet, inventory, playbook, **variables)
+    process = started(fleet, inventory, playbook, *options, **variables)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 2, output
     assert words in output

@@ -13,7 +13,7 @@ from tests.host.guest import campaign, containers, inside, machine
 from tests.host.programs import program
 from tiertune.units import parse_size
 
-pytestmark = [pytest.mark.host, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.host, pytest.mark.long, pytest.mark.timeout(2400)]
 
 BALANCING = "/proc/sys/kernel/numa_balancing"
 MONITOR = "/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds"
