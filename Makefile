@@ -243,8 +243,9 @@ fuzz: setup ## Fuzz importers and the reader of profiles, FUZZ_SECONDS (120) for
 test-host: ## Tests on a real Linux host
 	@if [ -n "$$(find tests/host -name 'test_*.py' 2>/dev/null | head -n 1)" ]; then
 	    .ci/prerequisites host >/dev/null
-	    $(MAKE) setup tierd tierload
-	    # A file at a time, those that take longest first. Much of it waits, so there is one process more.
+	    # Not by the variable of that name, which would make a dry run do all of this.
+	    make --no-print-directory setup tierd tierload
+	    # A file at a time, in their order: the long ones are not the last. Much of it waits, so there is one process more.
 	    # What has no limit of its own has one that a machine as slow as an emulated one keeps.
 	    $(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) --durations=12 --dist loadfile --no-loadscope-reorder \
 	        -o timeout=900 -o faulthandler_timeout=1600 -m 'not long' tests/host
@@ -253,9 +254,8 @@ test-host: ## Tests on a real Linux host
 	fi
 
 .PHONY: test-host-long
-test-host-long: ## Of these, campaigns in an emulated machine with two nodes (a quarter of an hour)
+test-host-long: setup tierd tierload ## Of these, campaigns in an emulated machine with two nodes (a quarter of an hour)
 	@.ci/prerequisites host >/dev/null
-	$(MAKE) setup tierd tierload
 	$(BIN)/python -m pytest -o timeout=2400 -o faulthandler_timeout=2400 -m long tests/host
 
 .PHONY: clean

@@ -49,7 +49,7 @@ def sentence(text: str) -> PydanticCustomError:
 
 @cache
 def _schema(model: type[BaseModel]) -> dict[str, Any]:
-    """What the model asks for, which is only read here. Making it takes a twentieth of a second."""
+    """What the model asks for, which is only read here. Making it takes 6 to 90 ms."""
     return model.model_json_schema()
 
 
