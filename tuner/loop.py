@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from tiertune.tuner.backend import Backend
 from tiertune.tuner.events import Listener, Note, Phase, Plan, silent
@@ -186,10 +188,16 @@ def timed_ask(optimiser: Optimiser, number: int, history: Sequence[Observation])
     In this thread alone: Ansible's runner forks in another one, before which OpenBLAS ends its threads, and a
     matrix product that was spread over them never ends. So are all of the CPU seconds counted.
     """
-    with threadpool_limits(1, user_api="blas"):
+    with _libraries(len(sys.modules)).limit(limits=1, user_api="blas"):
         began = time.thread_time()
         proposal = optimiser.ask(number, history)
         return proposal, time.thread_time() - began
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """What has threads in this process: looked for, which takes milliseconds, when modules came."""
+    return ThreadpoolController()
 
 
 def new_trial(job: Job, number: int, proposal: Proposal, cap: float | None = None) -> Trial:

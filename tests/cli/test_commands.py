@@ -17,13 +17,14 @@ from typer.main import get_command
 from tests.cli.small import WORKLOAD, tiertune, write_small
 from tiertune import __version__, engine
 from tiertune.tuner.api.evaluation import parse_seeds
-from tiertune.tuner.cli.app import app
+from tiertune.tuner.cli.app import app, describe_only
 from tiertune.tuner.cli.doctor import _tracking
 from tiertune.tuner.cli.failures import say
 
 _GROUP = get_command(app)
 assert isinstance(_GROUP, TyperGroup)
-COMMANDS = tuple(_GROUP.commands)
+BY_NAME = _GROUP.commands
+COMMANDS = tuple(BY_NAME)
 COMMAND = Path(sys.executable).with_name("tiertune")
 
 
@@ -68,6 +69,24 @@ def test_every_command_explains_itself_with_an_example_in_80_columns(command: st
     text = tiertune(command, "--help").stdout
     assert f"tiertune {command}" in text.split("Options:")[0].split("Example")[1]
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_command_that_is_named_is_described_alone_and_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands, groups = app.registered_commands, app.registered_groups
+    for word in (*COMMANDS, "--help", "tun"):
+        with monkeypatch.context() as undone:
+            undone.setattr(app, "registered_commands", commands)
+            undone.setattr(app, "registered_groups", groups)
+            describe_only(word)
+            made = get_command(app)
+        assert isinstance(made, TyperGroup)
+        assert tuple(made.commands) == ((word,) if word in COMMANDS else COMMANDS)
+        for name, command in made.commands.items():
+            told = [
+                one.get_help(one.make_context(name, [], resilient_parsing=True))
+                for one in (command, BY_NAME[name])
+            ]
+            assert told[0] == told[1]
 
 
 def test_the_list_of_commands_is_complete() -> None:

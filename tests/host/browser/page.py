@@ -14,6 +14,8 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Viewport
 
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
+# Without what draws a window, it takes a third less time than the browser that has one.
+BROWSER = "/usr/bin/chromium-headless-shell"
 ABORTED = "net::ERR_ABORTED"
 
 
@@ -39,7 +41,7 @@ class Watched:
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         # Tests run as root, where Chromium's own sandbox does not start.
-        launched = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        launched = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
         yield launched
         launched.close()
 
