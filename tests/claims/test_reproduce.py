@@ -68,6 +68,7 @@ claims:
     sweep: {systems: [all-slow, all-fast], workloads: [seq-chase], machines: [skx-cxl-emul], ratios: ["1:1"]}
     checks: [{kind: order, metric: runtime_s, rows: [[{system: all-slow}], [{system: all-fast}]]}]
     if_missed: it is not
+    would_take: slower fast memory
   - id: B-1
     paper: two
     where: there
@@ -103,11 +104,16 @@ def test_scoreboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     lines = (tmp_path / "results/claims/small.md").read_text().splitlines()
     assert "| must | 2 | 0 | 0 |" in lines
-    assert any(line.startswith("| A-2 | missed |") and "Because: it is not" in line for line in lines)
+    assert any(
+        line.startswith("| A-2 | missed |")
+        and "Because: it is not<br>It would take: slower fast memory" in line
+        for line in lines
+    )
 
     text = tiertune(*common).stdout
     assert "must: 2 met, 0 missed, 0 not-checkable" in text
     assert "because: it is not" in text
+    assert "it would take: slower fast memory" in text
     assert all(len(line) <= 80 for line in text.splitlines() if "/" not in line)
 
     one = json.loads(tiertune(*common, "--paper", "two", "--json").stdout)

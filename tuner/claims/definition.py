@@ -103,6 +103,9 @@ class Claim(Strict):
         default=None, description="why it cannot be checked here, instead of sweep and checks"
     )
     if_missed: Text | None = Field(default=None, description="what is known of the cause of a miss")
+    would_take: Text | None = Field(
+        default=None, description="what the model, or somebody's measurement, lacks for a miss to be met"
+    )
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
         """Either it can be checked or there is a reason why not."""
@@ -112,6 +115,8 @@ class Claim(Strict):
             if self.sweep is not None or self.scene is not None or self.checks:
                 yield ("not_checkable",), "cannot stand beside 'sweep' and 'checks'; keep one of them"
             return
+        if self.would_take is not None and self.if_missed is None:
+            yield ("if_missed",), "is missing: the cause that 'would_take' is about"
         if self.scene is None:
             if self.sweep is None:
                 yield ("sweep",), "is missing: what to run, or 'not_checkable' with a reason"

@@ -65,6 +65,8 @@ def render_markdown(claims: Claims, judged: Sequence[Judged]) -> str:
                     told.append(f"Expected: {_cut(entry.expected)}")
                 if entry.reason:
                     told.append(f"Because: {entry.reason}")
+                if entry.would_take:
+                    told.append(f"It would take: {entry.would_take}")
                 text = "<br>".join(told).replace("|", "\\|")
                 lines.append(f"| {entry.claim.id} | {entry.verdict} | {text} |")
     return "\n".join([f"# {claims.description}", "", *lines, ""])

@@ -33,6 +33,7 @@ class Judged:
     measured: str
     expected: str
     reason: str
+    would_take: str = ""
     findings: tuple[Finding, ...] = ()
 
     def document(self) -> dict[str, str]:
@@ -46,6 +47,7 @@ class Judged:
             "measured": self.measured,
             "expected": self.expected,
             "reason": self.reason,
+            "would_take": self.would_take,
             "statement": claim.statement,
             "where": claim.where,
         }
@@ -85,6 +87,7 @@ def judge(claim: Claim, groups: Sequence[Group]) -> Judged:
         "; ".join(dict.fromkeys(finding.measured for finding in told)),
         "; ".join(dict.fromkeys(finding.expected for finding in told)),
         (claim.if_missed or "") if failed else "",
+        (claim.would_take or "") if failed else "",
         tuple(findings),
     )
 

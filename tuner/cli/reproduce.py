@@ -310,4 +310,6 @@ def _told(claim: Claim, entry: Judged) -> str:
         lines.append(f"expected: {entry.expected}")
     if entry.reason:
         lines.append(f"because: {entry.reason}")
+    if entry.would_take:
+        lines.append(f"it would take: {entry.would_take}")
     return "\n".join(lines)
