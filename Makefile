@@ -254,7 +254,7 @@ test-host: ## Tests on a real Linux host
 	fi
 
 .PHONY: test-host-long
-test-host-long: setup tierd tierload ## Of these, campaigns in an emulated machine with two nodes (a quarter of an hour)
+test-host-long: setup tierd tierload ## Of these, campaigns in the emulated machine and the commands of docs/fleet.md (a quarter of an hour)
 	@.ci/prerequisites host >/dev/null
 	$(BIN)/python -m pytest -o timeout=2400 -o faulthandler_timeout=2400 -m long tests/host
 

@@ -15,7 +15,7 @@ from tests.host.fleet import page
 from tests.host.fleet.fixture import fleet, inventory, tierload
 from tests.host.fleet.hosts import Fleet, Host
 
-pytestmark = pytest.mark.host
+pytestmark = [pytest.mark.host, pytest.mark.long]
 
 __all__ = ["fleet", "inventory", "tierload"]
 
