@@ -90,7 +90,6 @@ def test_rows_that_cannot_be_changed_stay_as_they_are(tmp_path: Path) -> None:
     # 30 GB of the 32 that the server has; a quarter more is more than is installed.
     (tmp_path / "two.yaml").write_text("""
 name: two
-seeds: [1]
 claims:
   - id: N-1
     paper: one

@@ -33,8 +33,12 @@ class Judged:
     measured: str
     expected: str
     reason: str
-    would_take: str = ""
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def would_take(self) -> str:
+        """What it would take for a miss to be met, if that is known."""
+        return (self.claim.would_take or "") if self.verdict is Verdict.MISSED else ""
 
     def document(self) -> dict[str, str]:
         """One row of the scoreboard."""
@@ -87,7 +91,6 @@ def judge(claim: Claim, groups: Sequence[Group]) -> Judged:
         "; ".join(dict.fromkeys(finding.measured for finding in told)),
         "; ".join(dict.fromkeys(finding.expected for finding in told)),
         (claim.if_missed or "") if failed else "",
-        (claim.would_take or "") if failed else "",
         tuple(findings),
     )
 

@@ -128,7 +128,7 @@ app.command()(doctor.doctor)
 def describe_only(word: str) -> None:
     """Leave the command of this name alone in `app`, if there is one.
 
-    Describing all of them takes a quarter of the time of a short command.
+    Describing all of them takes a fifth of what `tiertune list systems` does.
     """
     commands = [one for one in app.registered_commands if _name(one) == word]
     groups = [one for one in app.registered_groups if one.name == word]

@@ -19,8 +19,8 @@ const BATCHES: u64 = 240;
 /// Batches between two moves of the hot set.
 const PHASE_BATCHES: u64 = 80;
 const ACCESSES_PER_BATCH: u64 = 10_000_000;
-/// With half as many some knobs have no effect and some moves find no space; with more, tests of hundreds of knobs take longer.
-const MAX_SAMPLES_PER_BATCH: u64 = 8_000;
+/// More take longer, for hundreds of knobs; with 4000 some of FlexMem's moves find no space.
+const MAX_SAMPLES_PER_BATCH: u64 = 10_000;
 /// Pages of an allocation that comes late and goes early.
 const LATE_PAGES: u32 = 32;
 const LATE_BATCHES: std::ops::Range<u64> = 100..200;

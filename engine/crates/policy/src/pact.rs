@@ -220,6 +220,9 @@ impl Pact {
         }
         if self.config.attribution == "proportional" {
             weights.fill(1.0);
+        } else if let Some(nearest) = weights.iter().copied().find(|weight| *weight > 0.0) {
+            // With one slow tier it is 1, to the last bit, and weighting changes nothing.
+            weights.iter_mut().for_each(|weight| *weight /= nearest);
         }
         if busy_ns > 0.0 {
             self.parallelism = occupancy_ns / busy_ns;
