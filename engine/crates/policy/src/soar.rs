@@ -11,14 +11,14 @@
 //! What one might not expect:
 //!
 //! - nothing watches the run itself: a program that changes its ways is placed for its average;
-//! - the kind at the boundary may take all of fast memory before those above it arrive. Those get their room by
-//!   demotion when they do.
+//! - the kind at the boundary may take all of fast memory before those above it arrive. Those are bound to the fast
+//!   node (`numa_alloc_onnode`), so the thread that allocates them has room made by demotion before it goes on.
 //!
 //! What had to be decided here:
 //!
 //! - objects that the profiling run did not see, and small ones, are placed by first touch;
-//! - the driver places an object at once, so one that finds fast memory taken begins in slow memory and is moved,
-//!   page by page, as pages of lower rank are: what was never profiled first, then what straddles the boundary;
+//! - pages of lower rank make room: what was never profiled first, then what straddles the boundary. What finds none
+//!   to make room for it begins in slow memory and is moved page by page when there is;
 //! - the last window of the profiling run ends with the run, however short;
 //! - objects may be cut in parts (`split_objects`), which then are kinds of their own;
 //! - with more than two tiers all but the first are slow; what goes there takes the fastest of them with room.
@@ -38,7 +38,8 @@ use crate::policy::from_bytes;
 use crate::registry::{PAGE_2M, PAGE_4K, System};
 use crate::watermarks::{WATERMARK_SCALE_FACTOR, Watermarks};
 use crate::{
-    Context, Extent, Gauge, Migrated, MigrationMechanics, Outcome, Page, Placement, Policy, StateError, Tier, Topology,
+    Context, Extent, Gauge, How, Migrated, MigrationMechanics, Outcome, Page, Placement, Policy, StateError, Tier,
+    Topology,
 };
 
 pub use knobs::SoarConfig;
@@ -195,6 +196,21 @@ impl Soar {
         None
     }
 
+    /// Has as many pages of lower rank go down as the new ones have too little room, while their thread waits.
+    fn make_room(&mut self, pages: u32, cx: &mut Context<'_>) {
+        if !self.config.demote_on_demand {
+            return;
+        }
+        let mut room = Room::now(cx.pages, self.topology.capacity_pages.len());
+        for _ in 0..pages.saturating_sub(cx.pages.free_pages(0)) {
+            let Some(below) = room.below() else { break };
+            let Some((victim, rank)) = self.victim(cx) else { break };
+            room.moved(0, below);
+            self.leaving.insert(victim, rank);
+            cx.reclaim(victim, below);
+        }
+    }
+
     /// Moves misplaced pages up, for which others go down.
     fn correct(&mut self, cx: &mut Context<'_>) {
         if self.in_flight > 0 || !self.config.demote_on_demand {
@@ -252,6 +268,9 @@ impl Policy for Soar {
         self.arrived.push(extent.clone());
         cx.wake_at(cx.now);
         let parts = self.parts(extent);
+        let bound = parts.iter().filter(|(_, rank)| *rank == Rank::Fast);
+        let bound_pages = bound.map(|(pages, _)| pages.end - pages.start).sum();
+        self.make_room(bound_pages, cx);
         let mut fast = [0u64; 4];
         for (number, (_, rank)) in parts.iter().enumerate() {
             fast[number / 64] |= u64::from(*rank != Rank::Slow) << (number % 64);
@@ -275,7 +294,7 @@ impl Policy for Soar {
     fn on_migrations(&mut self, ended: &[Migrated], _idle: bool, cx: &mut Context<'_>) {
         self.admit(cx);
         for migrated in ended {
-            self.in_flight -= 1;
+            self.in_flight -= u32::from(migrated.request.how != How::Reclaim);
             let page = migrated.request.page;
             let rank = self.leaving.remove(&page);
             match (migrated.outcome, rank) {
