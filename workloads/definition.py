@@ -181,6 +181,11 @@ class CarryBase(Strict):
         default=FROM_MACHINE, description="last-level cache of the carried run: from-machine or a size"
     )
     runs: Integer = Field(default=1, ge=1, le=100_000, description="how often the recorded run repeats")
+    loading: Literal["serialized", "generated"] | None = Field(
+        default=None,
+        description="how a program of GAPBS got its graph, which decides where its arrays lie at first:"
+        " serialized (read from a file, -f) or generated (-g, -u); absent: as if it had always been there",
+    )
 
     def size(self, parameter: str) -> int | None:
         """What a parameter of the kernel is carried to; None: it stays as recorded."""
@@ -191,7 +196,7 @@ class CarryBase(Strict):
     @classmethod
     def sizes(cls) -> tuple[str, ...]:
         """All parameters that some kernel is carried by."""
-        return tuple(key for key in cls.model_fields if key not in ("llc_bytes", "runs"))
+        return tuple(key for key in cls.model_fields if key not in ("llc_bytes", "runs", "loading"))
 
 
 if TYPE_CHECKING:
@@ -236,8 +241,8 @@ class Sim(Strict):
             for other in ("record", "streams"):
                 if other in self.model_fields_set:
                     yield (other,), "cannot stand beside 'profile'; keep one of the two"
-            for key in self.carry.sizes():
-                if self.carry.size(key) is not None:
+            for key in (*self.carry.sizes(), "loading"):
+                if getattr(self.carry, key) is not None:
                     text = "is for a kernel; a measured process is carried by nothing but 'runs'"
                     yield ("carry", key), text
         if self.streams is not None:
@@ -257,6 +262,9 @@ class Sim(Strict):
         plain: dict[str, Any] = whole(self)
         if self.window_share == 1.0:
             plain.pop("window_share", None)
+        carry = plain.get("carry") or {}
+        if carry.get("loading", "") is None:
+            carry.pop("loading")
         return plain
 
     def _carry_mistakes(self, record: KernelRecord) -> Iterator[tuple[Place, str]]:

@@ -237,7 +237,9 @@ def test_cache_of_a_graph_is_scaled_with_its_edges(machine: Machine, tmp_path: P
     recorded = sum(entry["bytes"] for entry in json.loads(metadata)["objects"])
     carry = betweenness.carry_request(2 * 2**20)
     replayed = engine.EngineWorkload.from_profile(columns, metadata, carry, 4)
-    carried = sum(entry["bytes"] for entry in replayed.describe()["objects"])
+    # The offsets are there before the run only.
+    objects = [entry for entry in replayed.describe()["objects"] if entry["name"] != "offsets"]
+    carried = sum(entry["bytes"] for entry in objects)
     scaled = machine.llc_bytes * recorded / carried
     assert request["llc_bytes"] == pytest.approx(scaled, rel=0.02)
     record_, scale = betweenness.sim.record, betweenness.sim.carry.scale

@@ -15,7 +15,7 @@ from tiertune.tuner.claims.verdict import Judged, Verdict, judge
 from tiertune.tuner.sweep.axes import Reference
 from tiertune.tuner.sweep.measured import groups_of, measured_rows
 from tiertune.tuner.sweep.row import PlannedRow, Result, Run, Setting
-from tiertune.workloads.definition import Workload
+from tiertune.workloads.definition import Carry, Workload
 
 SEED_STEP = 1000
 CUBIC = ("edge",)
@@ -112,7 +112,7 @@ def resized(workload: Workload, factor: float) -> Workload:
             model["bytes"] = round(model["bytes"] * factor / 4096) * 4096
     else:
         carry = sim.get("carry") or {}
-        sizes = {key: value for key, value in carry.items() if key not in ("llc_bytes", "runs", "scale")}
+        sizes = {key: carry[key] for key in Carry.sizes() if key != "scale" and key in carry}
         if "degree" in sim["record"] or "scale" in carry:
             record = sim["record"]
             record["degree"] = max(1, round(record.get("degree", 16) * factor))

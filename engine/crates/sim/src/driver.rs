@@ -12,6 +12,7 @@ use tiertune_policy::{
 use crate::co_runner::CoRunners;
 use crate::error::RunError;
 use crate::latency::{TierLatency, Traffic};
+use crate::lifetime;
 use crate::memory::Memory;
 use crate::metrics::{Metrics, Stretch, Timeline, TimelineColumns};
 use crate::migration::{Copies, Copying, Migrator, Step};
@@ -250,6 +251,9 @@ impl<'w> Driver<'w> {
         for index in 0..workload.objects.len() {
             if workload.objects[index].initial {
                 driver.allocate(0, index, Some(request))?;
+                for freed in lifetime::freed_after(&workload.objects, index) {
+                    driver.free(0, freed);
+                }
             }
         }
         driver.loading = false;
@@ -302,6 +306,16 @@ impl<'w> Driver<'w> {
         Ok(())
     }
 
+    /// Frees an object.
+    fn free(&mut self, now: Nanos, index: usize) {
+        let extent = self.extent(index);
+        let pages = extent.start..extent.start + extent.pages;
+        self.call(now, |policy, cx| policy.on_free(&extent, cx));
+        self.migrator.cancel(pages.clone(), now, &mut self.memory);
+        self.freed.push(pages);
+        self.memory.remove(index, &self.workload.objects[index]);
+    }
+
     /// Frees and allocates what a phase begins with.
     pub fn begin_phase(&mut self, now: Nanos, phase: &'w Phase) {
         self.threads = phase.groups.iter().map(|group| group.threads).sum();
@@ -312,12 +326,7 @@ impl<'w> Driver<'w> {
             });
         }
         for index in &phase.free {
-            let extent = self.extent(*index);
-            let pages = extent.start..extent.start + extent.pages;
-            self.call(now, |policy, cx| policy.on_free(&extent, cx));
-            self.migrator.cancel(pages.clone(), now, &mut self.memory);
-            self.freed.push(pages);
-            self.memory.remove(*index, &self.workload.objects[*index]);
+            self.free(now, *index);
         }
         if !phase.free.is_empty() {
             self.deliver_migrations(now);

@@ -21,11 +21,23 @@ pub(crate) fn settle(model: &WorkloadModel, objects: &mut [Object]) -> Result<()
             objects[index].initial = false;
         }
     }
+    for (index, object) in model.objects.iter().enumerate() {
+        let Some(name) = &object.freed_after else { continue };
+        let last = find_object(objects, name)?;
+        if !objects[index].initial || !objects[last].initial || last <= index {
+            return Err(RunError::Workload(format!(
+                "object '{}' is freed after '{name}', which must be placed after it, both before the first phase",
+                object.name
+            )));
+        }
+        objects[index].freed_after = Some(last);
+    }
     Ok(())
 }
 
 impl WorkloadModel {
-    /// The most bytes of objects that exist at a time.
+    /// The most bytes of objects that exist at a time, those left out that are gone when the first phase begins: what is
+    /// called the footprint, of which ratios are shares.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         let bytes = |names: &[String]| -> u64 {
@@ -34,7 +46,8 @@ impl WorkloadModel {
         };
         let phases = || self.blocks.iter().flat_map(|block| &block.phases);
         let later: Vec<String> = phases().flat_map(|phase| phase.allocate.clone()).collect();
-        let all: u64 = self.objects.iter().map(|object| object.bytes).sum();
+        let of_run = self.objects.iter().filter(|object| object.freed_after.is_none());
+        let all: u64 = of_run.map(|object| object.bytes).sum();
         let mut there = all - bytes(&later);
         let mut peak = there;
         for phase in phases() {
@@ -45,18 +58,28 @@ impl WorkloadModel {
     }
 }
 
+/// What is freed once the object of this index has been placed before the first phase.
+pub(crate) fn freed_after(objects: &[Object], index: usize) -> impl Iterator<Item = usize> {
+    (0..index).filter(move |before| objects[*before].freed_after == Some(index))
+}
+
 /// Follows all phases; the most pages that exist at a time.
 ///
 /// # Errors
 /// When a phase allocates what exists, frees what does not, or touches what does not.
 pub(crate) fn peak_pages(workload: &Workload) -> Result<u32, RunError> {
     let objects = &workload.objects;
-    let mut exists: Vec<bool> = objects.iter().map(|o| o.initial).collect();
+    let mut exists = vec![false; objects.len()];
     let total = |exists: &[bool]| -> u32 {
         let there = objects.iter().zip(exists).filter(|(_, exists)| **exists);
         there.map(|(object, _)| object.pages).sum()
     };
-    let mut peak = total(&exists);
+    let mut peak = 0;
+    for index in (0..objects.len()).filter(|index| objects[*index].initial) {
+        exists[index] = true;
+        peak = peak.max(total(&exists));
+        freed_after(objects, index).for_each(|freed| exists[freed] = false);
+    }
     for phase in workload.phases_in_order() {
         let bad = |index: usize, what: &str| {
             Err(RunError::Workload(format!(

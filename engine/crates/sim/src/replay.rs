@@ -41,6 +41,7 @@ pub fn workload_of(replay: Replay, threads: u32) -> WorkloadModel {
             site: Some(o.name),
             mapping_bytes: o.mapping_bytes,
             side_by_side: o.side_by_side,
+            freed_after: o.freed_after.map(|number| names[number].clone()),
         })
         .collect();
     let called = |numbers: &[usize]| numbers.iter().map(|number| names[*number].clone()).collect();
@@ -108,6 +109,7 @@ mod tests {
             scattered: false,
             mapping_bytes: (name == "leaves").then_some(1 << 30),
             side_by_side: name == "tuples",
+            freed_after: None,
         };
         let stream = |object, reads_per_op| ReplayStream {
             object,
@@ -163,6 +165,7 @@ mod tests {
             site: None,
             mapping_bytes: None,
             side_by_side: false,
+            freed_after: None,
         };
         let model = WorkloadModel {
             first_thread_waits: false,

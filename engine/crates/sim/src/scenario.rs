@@ -312,6 +312,9 @@ pub struct ObjectModel {
     /// Whether it is first touched side by side with all others that are, each by and by in proportion to its size.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub side_by_side: bool,
+    /// For an object that is there before the first phase only: it is freed once the one of this name has been placed, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freed_after: Option<String>,
 }
 
 /// A workload as streams. Objects are in order of first touch.

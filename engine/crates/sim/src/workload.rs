@@ -41,6 +41,8 @@ pub struct Object {
     pub initial: bool,
     /// Whether it is first touched side by side with all others that are.
     pub side_by_side: bool,
+    /// Of an object that is there before the first phase only, the one after which it is freed.
+    pub freed_after: Option<usize>,
     equal_pieces: bool,
 }
 
@@ -257,6 +259,7 @@ impl Workload {
                 mapping_pages: u32::try_from(mapped).unwrap_or(u32::MAX),
                 initial: true,
                 side_by_side: object.side_by_side,
+                freed_after: None,
                 equal_pieces: false,
             });
             first_page += pages;
@@ -687,7 +690,7 @@ mod tests {
 
     fn model(law: Law, bytes: u64, scattered: bool) -> WorkloadModel {
         serde_json::from_value(serde_json::json!({
-            "objects": [ObjectModel { name: "o".into(), bytes, scattered, site: None, mapping_bytes: None, side_by_side: false }],
+            "objects": [ObjectModel { name: "o".into(), bytes, scattered, site: None, mapping_bytes: None, side_by_side: false, freed_after: None }],
             "blocks": [{"phases": [{"name": "p", "groups": [{"name": "g", "threads": 2, "ops": 10.0,
                 "cpu_ns_per_op": 1.0, "streams": [{"object": "o", "law": law, "class": "random", "reads_per_op": 1.0}]}]}]}],
         }))

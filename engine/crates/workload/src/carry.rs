@@ -17,6 +17,7 @@ pub(crate) mod graph;
 mod grown;
 mod growth;
 pub(crate) mod gups;
+pub(crate) mod loading;
 mod longer;
 mod mapping;
 mod notes;
@@ -24,6 +25,8 @@ mod reshape;
 pub(crate) mod rows;
 pub(crate) mod stretch;
 mod traffic;
+
+pub use loading::Loading;
 
 /// The most parts an object is cut into.
 pub const MAX_BINS: u32 = 8192;
@@ -37,6 +40,8 @@ pub struct CarrySpec {
     pub page_bytes: u64,
     /// How often the recorded run is repeated.
     pub runs: u32,
+    /// How the graph got into memory; if it is not said, it is there as if in its arrays from the beginning.
+    pub loading: Option<Loading>,
 }
 
 impl CarrySpec {
@@ -47,6 +52,7 @@ impl CarrySpec {
             sizes: BTreeMap::new(),
             page_bytes,
             runs: 1,
+            loading: None,
         }
     }
 
@@ -105,6 +111,12 @@ impl TryFrom<Map<String, Json>> for CarrySpec {
                     spec.runs = u32::try_from(runs)
                         .map_err(|_| CarryError(format!("carry.runs is {runs}, the most is {}", u32::MAX)))?;
                 }
+                "loading" => {
+                    let name = value
+                        .as_str()
+                        .ok_or_else(|| CarryError(format!("carry.loading is {value}, it must be a word")))?;
+                    spec.loading = Some(Loading::named(name).map_err(CarryError)?);
+                }
                 _ if KERNELS.iter().any(|kernel| kernel.carries(key)) => {
                     spec.sizes.insert(key.clone(), number(key, value)?);
                 }
@@ -113,7 +125,7 @@ impl TryFrom<Map<String, Json>> for CarrySpec {
                         .iter()
                         .flat_map(|kernel| kernel.parameters)
                         .filter(|known| known.carried);
-                    let known = carried.map(|known| known.name).chain(["page_bytes", "runs"]);
+                    let known = carried.map(|known| known.name).chain(["loading", "page_bytes", "runs"]);
                     let near = suggestion(key, known);
                     return Err(CarryError(format!("carry.{key} is not a size of any kernel{near}")));
                 }
@@ -162,6 +174,9 @@ pub struct ReplayObject {
     /// Whether it is first touched side by side with all others that are.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub side_by_side: bool,
+    /// For an object that is there before the run only: freed once the one with this number has been placed, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freed_after: Option<usize>,
 }
 
 /// One slice of work.
@@ -238,6 +253,7 @@ impl Profile {
                 )));
             }
         }
+        loading::check(spec.loading, kernel)?;
         (kernel.carry)(self, spec)
     }
 }

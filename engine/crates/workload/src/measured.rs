@@ -118,6 +118,11 @@ impl Measured {
                 "carry.{key} is for a kernel; a measured process is replayed at its own size and carried by nothing but 'runs'"
             )));
         }
+        if spec.loading.is_some() {
+            return Err(CarryError(
+                "carry.loading is for a kernel on a graph; leave it out".to_owned(),
+            ));
+        }
         let objects = &self.metadata.objects;
         let mut order: Vec<usize> = (0..objects.len()).collect();
         order.sort_by_key(|number| objects[*number].touch_order);
@@ -167,6 +172,7 @@ impl Measured {
             scattered: false,
             mapping_bytes: None,
             side_by_side: false,
+            freed_after: None,
         });
         Ok(Replay {
             objects: replayed.collect(),

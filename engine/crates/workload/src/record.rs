@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::carry::CarrySpec;
+use crate::carry::{CarrySpec, loading};
 use crate::kernel::Program;
 use crate::memory::{Memory, ObjectSpec};
 use crate::parameter::{Parameter, ParameterError, Values};
@@ -25,7 +25,7 @@ pub struct Plan {
     pub recorded_bytes: u64,
     /// All objects of the replayed run in bytes.
     pub carried_bytes: u64,
-    /// The most of them that is there at a time.
+    /// The most of them that is there at a time, what is there while the input is loaded left out.
     pub footprint_bytes: u64,
     /// Last-level cache to record with: the machine's, scaled by recorded over carried bytes.
     pub llc_bytes: u64,
@@ -38,6 +38,7 @@ pub struct Plan {
 pub fn plan(request: &RecordRequest, spec: &CarrySpec, machine_llc_bytes: u64) -> Result<Plan, RecordError> {
     request.clone().with_llc_bytes(LEAST_LLC_BYTES).check()?;
     let kernel = request.definition();
+    loading::check(spec.loading, kernel).map_err(|error| RecordError(error.0))?;
     let bytes = |values: &Values| (kernel.objects)(values).iter().map(|object| object.bytes).sum::<u64>();
     let recorded_bytes = bytes(request.values());
     let sizes: Vec<(&str, u64)> = spec.sizes().filter(|(name, _)| kernel.carries(name)).collect();

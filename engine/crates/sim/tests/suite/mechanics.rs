@@ -505,6 +505,77 @@ fn objects_come_and_go_with_phases() {
     }
 }
 
+/// What is there while a program loads its input makes room for what is placed after it has gone, and counts for the peak.
+#[test]
+fn objects_of_the_load_phase_are_gone_when_the_run_begins() {
+    let object = |name: &str, freed_after: Option<&str>| match freed_after {
+        Some(last) => json!({"name": name, "bytes": 1024 * PAGE_4K, "freed_after": last}),
+        None => json!({"name": name, "bytes": 1024 * PAGE_4K}),
+    };
+    let model = |last: &str, read: &str| {
+        json!({
+        "objects": [object("read", Some(last)), object("a", None), object("b", None), object("c", None)],
+        "blocks": [{"phases": [{"name": "p", "groups": [{"name": "w", "threads": 2, "ops": 100_000.0, "cpu_ns_per_op": 50.0,
+            "streams": [{"object": read, "law": {"kind": "uniform"}, "class": "chase", "reads_per_op": 1.0}]}]}]}]})
+    };
+    for (object, fast) in [("a", 0.5), ("b", 0.0), ("c", 1.0)] {
+        let workload = compile(model("b", object), PAGE_4K);
+        assert_eq!((workload.pages, workload.peak_pages), (4096, 3072));
+        let described: WorkloadModel = serde_json::from_value(model("b", object)).expect("a valid model");
+        assert_eq!(described.peak_bytes(), 3072 * PAGE_4K);
+        let with_more_read = {
+            let mut model = model("b", object);
+            model["objects"][0]["bytes"] = json!(4096 * PAGE_4K);
+            model
+        };
+        let larger = compile(with_more_read.clone(), PAGE_4K);
+        assert_eq!((larger.pages, larger.peak_pages), (7168, 6144));
+        let described: WorkloadModel = serde_json::from_value(with_more_read).expect("a valid model");
+        assert_eq!(described.peak_bytes(), 3072 * PAGE_4K, "the footprint is of the run");
+        for mode in MODES {
+            let seen = Arc::new(Mutex::new(Vec::new()));
+            let mut request = request("notier", Config::new(), PAGE_4K, 1536 * PAGE_4K, 1);
+            request.machine.llc_bytes = 64;
+            request.mode = mode;
+            let run = tiertune_sim::run_policy(&workload, &request, Box::new(Watches(seen.clone())));
+            let m = run.expect("a run").0.metrics;
+            assert_eq!(
+                *seen.lock().expect("one thread"),
+                ["+0", "+1", "+2", "-0", "+3"],
+                "{mode:?}"
+            );
+            let found = m.fast_hit_ratio;
+            assert!(
+                (found - fast).abs() < 0.01,
+                "{mode:?}: {object} is read from fast memory by {found}, not {fast}"
+            );
+        }
+    }
+    let compiled = |model| Workload::compile(&serde_json::from_value(model).expect("a valid model"), PAGE_4K);
+    for (last, read, expected) in [
+        ("read", "a", "must be placed after it"),
+        ("d", "a", "no object 'd'; did you mean"),
+        ("b", "read", "touches, but nothing has allocated"),
+    ] {
+        let error = compiled(model(last, read)).expect_err(last).to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+/// Places first come, first served, and notes what comes and goes.
+struct Watches(Arc<Mutex<Vec<String>>>);
+
+impl Policy for Watches {
+    fn on_alloc(&mut self, extent: &Extent, _: &mut Context<'_>) -> Placement {
+        self.0.lock().expect("one thread").push(format!("+{}", extent.object));
+        Placement::FastestFree
+    }
+
+    fn on_free(&mut self, extent: &Extent, _: &mut Context<'_>) {
+        self.0.lock().expect("one thread").push(format!("-{}", extent.object));
+    }
+}
+
 struct ComesAndGoes(Arc<Mutex<Vec<String>>>);
 
 impl Policy for ComesAndGoes {

@@ -81,9 +81,18 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
 
     let mut order: Vec<usize> = (0..metadata.objects.len()).collect();
     order.sort_by_key(|number| metadata.objects[*number].touch_order);
+    if let Some(loading) = spec.loading {
+        // What is built comes first.
+        let [index, neighbours] =
+            ["index", "neighbours"].map(|name| metadata.objects.iter().position(|o| o.name == name));
+        if let (Some(index), Some(neighbours)) = (index, neighbours) {
+            order[..2].copy_from_slice(&loading.order(index, neighbours));
+        }
+    }
+    let passing = spec.loading.map_or(0, |loading| loading.passing().len());
     let mut place = vec![0; order.len()];
     for (position, number) in order.iter().enumerate() {
-        place[*number] = position;
+        place[*number] = passing + position;
     }
     let factor = |unit: Unit| match unit {
         Unit::Vertices => factor_of(graph.vertices, target.vertices),
@@ -156,17 +165,20 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             partitioned: false,
         });
     }
-    let objects: Vec<ReplayObject> = order
-        .iter()
-        .map(|number| ReplayObject {
-            name: metadata.objects[*number].name.clone(),
-            bytes: growths[*number].bytes,
-            bins: growths[*number].bins,
-            scattered: metadata.objects[*number].layout != Layout::Positional,
-            mapping_bytes: None,
-            side_by_side: false,
-        })
-        .collect();
+    let there = order.iter().map(|number| ReplayObject {
+        name: metadata.objects[*number].name.clone(),
+        bytes: growths[*number].bytes,
+        bins: growths[*number].bins,
+        scattered: metadata.objects[*number].layout != Layout::Positional,
+        mapping_bytes: None,
+        side_by_side: false,
+        freed_after: None,
+    });
+    let before = spec
+        .loading
+        .into_iter()
+        .flat_map(|loading| loading.objects(target.vertices, passing + 1));
+    let objects: Vec<ReplayObject> = before.chain(there).collect();
     let mut notes = size_notes(profile, recorded_scale, scale, graph, &target, carried_bytes);
     notes.extend(chance_left_out.then(chance_note));
     notes.extend(sources_note(profile, &streams, graph, scale));

@@ -145,6 +145,7 @@ mod tests {
             scattered: false,
             mapping_bytes: None,
             side_by_side: false,
+            freed_after: None,
         }
     }
 

@@ -111,6 +111,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             scattered: false,
             mapping_bytes: None,
             side_by_side: false,
+            freed_after: None,
         }],
         slices,
         repeat: spec.runs,

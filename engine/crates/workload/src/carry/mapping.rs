@@ -40,6 +40,7 @@ mod tests {
             scattered: false,
             mapping_bytes: None,
             side_by_side: false,
+            freed_after: None,
         };
         let spec = |name, mapping| ObjectSpec::new(name, 1, 8).mapping(mapping);
         let specs = [

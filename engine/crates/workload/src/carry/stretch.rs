@@ -102,6 +102,7 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
             scattered: metadata.objects[*number].layout != Layout::Positional,
             mapping_bytes: None,
             side_by_side: false,
+            freed_after: None,
         })
         .collect();
     let specs = P::objects(&target);

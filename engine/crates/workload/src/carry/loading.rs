@@ -1,0 +1,75 @@
+//! What of a graph's loading decides where its arrays lie by first touch: their order, and what lay in memory before
+//! them and is gone when the run begins.
+
+use super::{CarryError, ReplayObject};
+use crate::kernel::Kernel;
+use crate::parameter::suggestion;
+
+/// The suite whose programs load graphs so.
+const FAMILY: &str = "gapbs";
+
+/// How a program of GAPBS got its graph. Of what is computed nothing differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loading {
+    /// Read from a serialized file (`-f graph.sg`): its offsets, the neighbours, then the index, made of the offsets,
+    /// which are freed (`ReadSerializedGraph` in src/reader.h).
+    Serialized,
+    /// Generated and built (`-g`, `-u`). The edges and the graph with its duplicates are freed before the graph is copied
+    /// without them; beside that are the number of edges of each vertex and the offsets made of them, which are freed after
+    /// it (`SquishCSR` in src/builder.h).
+    Generated,
+}
+
+impl Loading {
+    const ALL: [(&'static str, Self); 2] = [("serialized", Self::Serialized), ("generated", Self::Generated)];
+
+    /// By name, or why there is none.
+    pub(super) fn named(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|(known, _)| *known == name);
+        let near = || suggestion(name, Self::ALL.iter().map(|(known, _)| *known));
+        found.map(|(_, loading)| *loading).ok_or_else(|| {
+            let [one, other] = Self::ALL.map(|(known, _)| known);
+            format!("carry.loading is '{name}', it must be {one} or {other}{}", near())
+        })
+    }
+
+    /// The arrays that are there before the run only, in order of first touch, and their bytes for each vertex.
+    pub(super) fn passing(self) -> &'static [(&'static str, u64)] {
+        match self {
+            Self::Serialized => &[("offsets", 8)],
+            Self::Generated => &[("squished_degrees", 4), ("offsets", 8)],
+        }
+    }
+
+    /// The graph's arrays, `index` and `neighbours` by their numbers, in order of first touch.
+    pub(super) fn order(self, index: usize, neighbours: usize) -> [usize; 2] {
+        match self {
+            Self::Serialized => [neighbours, index],
+            Self::Generated => [index, neighbours],
+        }
+    }
+
+    /// These arrays as objects, for a graph whose last array is the one at this place.
+    pub(super) fn objects(self, vertices: u64, last: usize) -> impl Iterator<Item = ReplayObject> {
+        self.passing().iter().map(move |(name, bytes)| ReplayObject {
+            name: (*name).to_owned(),
+            bytes: bytes * vertices,
+            bins: 1,
+            scattered: false,
+            mapping_bytes: None,
+            side_by_side: false,
+            freed_after: Some(last),
+        })
+    }
+}
+
+/// Whether programs like this one load a graph, if loading is asked for.
+pub(crate) fn check(loading: Option<Loading>, kernel: &Kernel) -> Result<(), CarryError> {
+    match loading {
+        Some(_) if kernel.family != FAMILY => Err(CarryError(format!(
+            "carry.loading is for kernels on graphs as in GAPBS, which {} is not; leave it out",
+            kernel.name
+        ))),
+        _ => Ok(()),
+    }
+}
