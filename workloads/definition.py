@@ -33,6 +33,8 @@ from tiertune.workloads.kernels import (
     carried,
     carry_fields,
     counted,
+    loadings,
+    one_of,
     record_model,
     takes_threads,
 )
@@ -167,6 +169,12 @@ else:
     Record = Annotated[Union[_record_models()], Field(discriminator="kernel")]  # noqa: UP007
 
 
+if TYPE_CHECKING:
+    Loading = str
+else:
+    Loading = one_of(*loadings())
+
+
 class CarryBase(Strict):
     """The input that the recorded run stands for."""
 
@@ -181,10 +189,11 @@ class CarryBase(Strict):
         default=FROM_MACHINE, description="last-level cache of the carried run: from-machine or a size"
     )
     runs: Integer = Field(default=1, ge=1, le=100_000, description="how often the recorded run repeats")
-    loading: Literal["serialized", "generated"] | None = Field(
+    loading: Loading | None = Field(
         default=None,
-        description="how a program of GAPBS got its graph, which decides where its arrays lie at first:"
-        " serialized (read from a file, -f) or generated (-g, -u); absent: as if it had always been there",
+        description="how a program of GAPBS got its graph, which decides where its arrays lie at first: "
+        + " or ".join(f"{name} ({meaning})" for name, meaning in loadings().items())
+        + "; absent: as if it had always been there",
     )
 
     def size(self, parameter: str) -> int | None:

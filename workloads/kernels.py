@@ -54,9 +54,14 @@ def work_parameter(name: str) -> str | None:
     return next((parameter.name for parameter in kernel(name).parameters if parameter.work), None)
 
 
+def loadings() -> dict[str, str]:
+    """How graphs get into memory, for all kernels that load one: name and meaning."""
+    return {name: meaning for info in kernels() for name, meaning in info.loadings.items()}
+
+
 def record_model(info: KernelInfo) -> type[KernelRecord]:
     """The model of `sim.record` for one kernel."""
-    fields: dict[str, Any] = {"kernel": (_one_of(info.name), Field(description="name of the kernel"))}
+    fields: dict[str, Any] = {"kernel": (one_of(info.name), Field(description="name of the kernel"))}
     for parameter in info.parameters:
         if parameter.name != THREADS:
             default = ... if parameter.default is None else parameter.default
@@ -80,7 +85,8 @@ def carry_fields(known: set[str]) -> dict[str, Any]:
     return fields
 
 
-def _one_of(*words: str) -> Any:
+def one_of(*words: str) -> Any:
+    """The type of a field that takes these words."""
     # A variable, because type checkers take no words that are known only at run time.
     literal: Any = Literal
     return literal[words]
@@ -90,7 +96,7 @@ def _type(parameter: ParameterInfo) -> Any:
     shown = parameter.unit not in ("", "bytes")
     text = f"{parameter.meaning} [{parameter.unit}]" if shown else parameter.meaning
     if parameter.type == "word":
-        return Annotated[_one_of(*parameter.words), Field(description=text)]
+        return Annotated[one_of(*parameter.words), Field(description=text)]
     if parameter.type == "flag":
         return Annotated[Flag, Field(description=text)]
     if parameter.type == "bytes":

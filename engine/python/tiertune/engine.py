@@ -149,6 +149,8 @@ class KernelInfo:
     parameters: tuple[ParameterInfo, ...]
     metrics: tuple[MetricInfo, ...]
     """Figures of a native run beside run time and throughput."""
+    loadings: dict[str, str]
+    """What can stand under `sim.carry.loading`, with what it means; empty where nothing is loaded so."""
 
 
 def version() -> str:
@@ -247,6 +249,7 @@ def kernels() -> tuple[KernelInfo, ...]:
                 for parameter in document["parameters"]
             ),
             metrics=tuple(MetricInfo(direction="", **metric) for metric in document["metrics"]),
+            loadings={one["name"]: one["meaning"] for one in document["loadings"]},
         )
         for document in json.loads(_native().kernels_json())
     )

@@ -13,6 +13,7 @@ pub mod error;
 pub mod fast;
 pub mod guards;
 pub mod latency;
+pub(crate) mod law;
 pub mod lifetime;
 pub mod memory;
 pub mod metrics;

@@ -1,6 +1,6 @@
 //! What a kernel declares, and how the rest of the engine reaches it: see `engine/README.md` for how to add one.
 
-use crate::carry::{CarryError, CarrySpec, Replay, stretch};
+use crate::carry::{CarryError, CarrySpec, Loading, Replay, stretch};
 use crate::class::AccessClass;
 use crate::counter::Counter;
 use crate::host::Host;
@@ -286,6 +286,7 @@ impl Kernel {
         serde_json::json!({
             "name": self.name, "family": self.family, "summary": self.summary, "source": self.source,
             "operation": self.op_meaning, "classes": self.classes, "parameters": parameters, "metrics": metrics,
+            "loadings": Loading::document(self),
         })
     }
 }

@@ -46,6 +46,9 @@ pub const DEGREE: Parameter = Parameter::int(
 pub const SEED: Parameter =
     Parameter::int("seed", 0, u64::MAX, "seed of the graph and of what is drawn from it").or(Default::Int(1));
 
+/// The suite that kernels on generated graphs follow.
+pub const GAPBS: &str = "gapbs";
+
 /// Graph, scale and degree.
 #[must_use]
 pub fn input(values: &Values) -> (GraphKind, u32, u32) {
@@ -58,7 +61,7 @@ pub trait GraphProgram {
     /// As in [`Program`].
     const NAME: &'static str;
     /// As in [`Program`].
-    const FAMILY: &'static str = "gapbs";
+    const FAMILY: &'static str = GAPBS;
     /// As in [`Program`].
     const SUMMARY: &'static str;
     /// As in [`Program`].
