@@ -322,6 +322,13 @@ def test_one_failed_check_is_a_miss_and_is_what_is_told() -> None:
     assert judged.expected == "slowdown d: at most 3"
 
 
+def test_a_miss_by_little_does_not_look_like_its_bound() -> None:
+    first = claim({"kind": "value", "metric": "slowdown", "of": {"system": "a"}, "least": 1})
+    below, above = judge(first, [group("a", 0.9999934)]), judge(first, [group("a", 1.0000066)])
+    assert (below.verdict, below.measured) == (Verdict.MISSED, "slowdown a = 0.99999")
+    assert (above.verdict, above.measured) == (Verdict.MET, "slowdown a = 1")
+
+
 @pytest.mark.parametrize(("allowed", "verdict"), [(0, Verdict.MISSED), (1, Verdict.MET)])
 def test_each_place_is_checked_and_some_may_fail(allowed: int, verdict: Verdict) -> None:
     groups = [*GROUPS, group("a", 3.0, "1:8"), group("b", 2.5, "1:8")]

@@ -28,8 +28,8 @@ ALL_OBJECTS = {"mmap_filter_size_bytes": 0}
 """HeMem leaves objects below 1 GiB in fast memory, and many are smaller at the footprint of these runs."""
 
 FAMILIES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
-    # Sources differ by up to three times in how many edges lead one level further, by which BC's time goes. Of seeds
-    # to 12 these two have the sources that are nearest to the mean (17.3 %) at their scale: 19.6 and 19.1 %.
+    # Sources differ by up to three times in how many edges lead one level further, by which BC's time goes.
+    # Of seeds to 12 these two have the sources nearest to the mean (17.3 %) at their scale: 19.6 and 19.1 %.
     "bc": (
         {"kernel": "bc", "graph": "kron", "scale": 13, "sources": 1, "seed": 5},
         {"scale": 15, "seed": 9},

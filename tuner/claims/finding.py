@@ -24,6 +24,17 @@ def label_of(check: Check, groups: Sequence[Group]) -> str:
     return "".join(f"{groups[0].at.value(name)}: " for name in check.each)
 
 
+def told(figure: float, low: float = -math.inf, high: float = math.inf) -> str:
+    """A figure with four digits, or as many as show on which side of its bounds it is."""
+    if math.isnan(figure):
+        return "undefined"
+    for digits in range(4, 17):
+        text = f"{figure:.{digits}g}"
+        if (low <= float(text) <= high) == (low <= figure <= high):
+            break
+    return text
+
+
 def span_of(check: Check, low: float, high: float) -> str:
     if check.expected is not None:
         return f"{check.expected:.4g} ({low:.4g} to {high:.4g})"
