@@ -222,6 +222,13 @@ def test_record_describes_a_workload(tmp_path: Path) -> None:
     assert "2 GiB" in tiertune(*common).stdout
 
 
+def test_show_says_how_a_graph_is_loaded() -> None:
+    assert json.loads(tiertune("show", "bc-kron", "--json").stdout)["loading"]["name"] == "generated"
+    assert "loading    generated (" in tiertune("show", "bc-kron").stdout
+    assert json.loads(tiertune("show", "gups", "--json").stdout)["loading"] is None
+    assert "loading" not in tiertune("show", "gups").stdout
+
+
 def test_a_config_file_is_yaml_too(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("read_hot_threshold: 5\nmigration_period_ms: 20\n")

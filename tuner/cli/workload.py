@@ -49,6 +49,10 @@ def show_workload(name: str, as_json: bool) -> None:
     out.print(f"source     {document['source']}", markup=False)
     threads = "one thread" if document["threads"] == 1 else f"{document['threads']} threads"
     out.print(f"footprint  {quantity(document['footprint_bytes'], 'bytes')}, {threads}")
+    if document["loading"]:
+        told = document["loading"]
+        how = f"{told['name']} ({told['meaning']})"
+        out.print(f"loading    {how}; decides where the arrays of the graph lie at first", markup=False)
     out.print(f"metric     {metric['name']} ({metric['unit']}), {metric['direction']}", markup=False)
     for one in document["metrics"]:
         if one["on_hosts_only"]:
@@ -86,7 +90,7 @@ def _first_line(word: str) -> str:
 
 def _document(workload: Workload) -> dict[str, Any]:
     from tiertune.engine import MetricInfo, metrics
-    from tiertune.workloads.kernels import kernel
+    from tiertune.workloads.kernels import kernel, loadings
 
     declared = next(metric for metric in metrics() if metric.name == workload.metric.name)
     program = workload.sim.record or workload.native
@@ -98,6 +102,7 @@ def _document(workload: Workload) -> dict[str, Any]:
             role = "secondary"  # a workload has one objective
         return {**vars(one), "role": role, "on_hosts_only": on_hosts_only}
 
+    loading = workload.sim.carry.loading
     chosen = {name: workload.preset(name) for name in workload.presets}
     return {
         "name": workload.name,
@@ -107,6 +112,7 @@ def _document(workload: Workload) -> dict[str, Any]:
         "metrics": [*(told(one, False) for one in metrics()), *(told(one, True) for one in own)],
         "threads": workload.threads,
         "footprint_bytes": workload.footprint_bytes,
+        "loading": {"name": loading, "meaning": loadings()[loading]} if loading else None,
         "host": _command(workload.on_host),
         "original": _command(workload.upstream),
         "presets": [
