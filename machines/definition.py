@@ -93,7 +93,7 @@ class Parallelism(Strict):
     random: Number | None = Field(default=None, ge=1, le=64, description="of independent random reads")
     update: Number | None = Field(default=None, ge=1, le=64, description="of independent random updates")
     locked: Number | None = Field(
-        default=None, ge=1, le=64, description="locked instructions under way, 1 on Intel's cores"
+        default=None, ge=1, le=64, description="locked instructions under way; absent: 1"
     )
 
 

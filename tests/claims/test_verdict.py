@@ -327,6 +327,12 @@ def test_a_miss_by_little_does_not_look_like_its_bound() -> None:
     below, above = judge(first, [group("a", 0.9999934)]), judge(first, [group("a", 1.0000066)])
     assert (below.verdict, below.measured) == (Verdict.MISSED, "slowdown a = 0.99999")
     assert (above.verdict, above.measured) == (Verdict.MET, "slowdown a = 1")
+    rows = {"kind": "prediction", "metric": "plain", "of": {"system": "old"}, "to": {"system": "new"}}
+    almost = judge(claim({**rows, "beside": "told", "least": 0.993}), predicted_groups())
+    assert (almost.verdict, almost.measured) == (
+        Verdict.MISSED,
+        "correlation with told of plain = 0.9926 over 5 rows",
+    )
 
 
 @pytest.mark.parametrize(("allowed", "verdict"), [(0, Verdict.MISSED), (1, Verdict.MET)])

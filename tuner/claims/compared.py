@@ -8,7 +8,7 @@ from statistics import geometric_mean, mean
 
 from tiertune.tuner.claims.check import Check, Selector
 from tiertune.tuner.claims.figure import MissingRowError, chosen_by, figure_of, quotient, taken, told_apart
-from tiertune.tuner.claims.finding import Finding, label_of, span_of, told
+from tiertune.tuner.claims.finding import Finding, label_of, shown, span_of
 from tiertune.tuner.sweep.measured import Group
 
 
@@ -18,7 +18,7 @@ def compared(check: Check, chosen: Sequence[Group], groups: Sequence[Group], lab
     expected = span_of(check, low, high)
     for name, figure in _figures(check, chosen, groups):
         said = f"{label}{_phrase(check, name)}"
-        yield Finding(low <= figure <= high, f"{said} = {told(figure, low, high)}", f"{said}: {expected}")
+        yield Finding(low <= figure <= high, f"{said} = {_told(figure, low, high)}", f"{said}: {expected}")
 
 
 def together(check: Check, places: Sequence[Sequence[Group]]) -> Finding:
@@ -36,8 +36,8 @@ def together(check: Check, places: Sequence[Sequence[Group]]) -> Finding:
         one = _TOGETHER[check.together](list(figures.values()), 1.0 if check.kind == "ratio" else 0.0)
     over = " and ".join(check.each) or "rows"
     said = f"{check.together.replace('_', ' ')} of {_phrase(check, check.of.said())} over {over}"
-    each = ", ".join(f"{name} {told(figure)}" for name, figure in figures.items())
-    measured = f"{said} = {told(one, low, high)} ({each})"
+    told = ", ".join(f"{name} {_told(figure)}" for name, figure in figures.items())
+    measured = f"{said} = {_told(one, low, high)} ({told})"
     return Finding(low <= one <= high, measured, f"{said}: {span_of(check, low, high)}")
 
 
@@ -84,6 +84,10 @@ def _phrase(check: Check, name: str) -> str:
         pair = check.against
         said = f"({said}) / ({pair.of.said()} {_sign(check)} {pair.to.said()})"
     return said
+
+
+def _told(figure: float, low: float = -math.inf, high: float = math.inf) -> str:
+    return "undefined" if math.isnan(figure) else shown(figure, low, high)
 
 
 def _sign(check: Check) -> str:

@@ -24,11 +24,9 @@ def label_of(check: Check, groups: Sequence[Group]) -> str:
     return "".join(f"{groups[0].at.value(name)}: " for name in check.each)
 
 
-def told(figure: float, low: float = -math.inf, high: float = math.inf) -> str:
-    """A figure with four digits, or as many as show on which side of its bounds it is."""
-    if math.isnan(figure):
-        return "undefined"
-    for digits in range(4, 17):
+def shown(figure: float, low: float, high: float, least_digits: int = 4) -> str:
+    """A figure with as many digits as show on which side of its bounds it is, or as many as are wanted."""
+    for digits in range(least_digits, 17):
         text = f"{figure:.{digits}g}"
         if (low <= float(text) <= high) == (low <= figure <= high):
             break

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from tiertune.tuner.claims.check import Check, Selector
 from tiertune.tuner.claims.figure import MissingRowError, chosen_by, figure_of, quotient, taken, twin_of
-from tiertune.tuner.claims.finding import Finding, span_of
+from tiertune.tuner.claims.finding import Finding, shown, span_of
 from tiertune.tuner.sweep.measured import Group
 from tiertune.tuner.sweep.quantity import MINIMIZE, direction_of
 from tiertune.tuner.sweep.window import WINDOW
@@ -122,7 +122,8 @@ def correlation(check: Check, chosen: Sequence[Group], label: str) -> Finding:
     found = float(spearmanr(first, other).statistic)
     low, high = check.bounds()
     said = f"{label}rank correlation of {check.called()} with {check.beside}"
-    return Finding(low <= found <= high, f"{said} = {found:.3g}", f"{said}: {span_of(check, low, high)}")
+    measured = f"{said} = {shown(found, low, high, least_digits=3)}"
+    return Finding(low <= found <= high, measured, f"{said}: {span_of(check, low, high)}")
 
 
 def optima(check: Check, chosen: Sequence[Group], label: str) -> Finding:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tiertune.tuner.claims.check import Check, Correction
 from tiertune.tuner.claims.figure import MissingRowError, figure_of, twin_of
-from tiertune.tuner.claims.finding import Finding, span_of
+from tiertune.tuner.claims.finding import Finding, shown, span_of
 from tiertune.tuner.sweep.measured import Group
 
 Figures = NDArray[np.float64]
@@ -24,16 +24,17 @@ def prediction(check: Check, chosen: Sequence[Group], groups: Sequence[Group], l
     there = chosen if check.to is None else [twin_of(group, check.to, groups) for group in chosen]
     plain = np.array([figure_of(group, check.metric, check.per) for group in chosen])
     told = np.array([figure_of(group, check.beside, check.beside_per) for group in there])
-    said, own, predictor = f"{label}correlation with {check.beside_called()}", pearson(plain, told), plain
-    measured = f"of {check.called()} = {own:.3g}"
+    said, own = f"{label}correlation with {check.beside_called()}", pearson(plain, told)
+    measured, found = f"of {check.called()} = ", own
     if check.corrected_by is not None:
         by = np.array([figure_of(group, check.corrected_by) for group in chosen])
         if by.min() <= 0:
             raise MissingRowError(f"'{check.corrected_by}' is {by.min():g} in a row; it has to be above 0")
         predictor, how = _CORRECTIONS[check.correction](plain, by, told)
-        measured += f", corrected by {check.corrected_by} ({how}) {pearson(predictor, told):.3g}"
-    found = pearson(predictor, told)
+        found = pearson(predictor, told)
+        measured += f"{own:.3g}, corrected by {check.corrected_by} ({how}) "
     low, high = check.bounds()
+    measured += shown(found, low, high, least_digits=3)
     expected = span_of(check, low, high)
     holds = low <= found <= high
     if check.gain is not None:

@@ -196,6 +196,15 @@ impl Soar {
         None
     }
 
+    /// The next page to leave fast memory, and where to: noted as leaving, its room as taken.
+    fn leave(&mut self, room: &mut Room, cx: &Context<'_>) -> Option<(Page, Tier)> {
+        let below = room.below()?;
+        let (victim, rank) = self.victim(cx)?;
+        room.moved(0, below);
+        self.leaving.insert(victim, rank);
+        Some((victim, below))
+    }
+
     /// Has as many pages of lower rank go down as the new ones have too little room, while their thread waits.
     fn make_room(&mut self, pages: u32, cx: &mut Context<'_>) {
         if !self.config.demote_on_demand {
@@ -203,10 +212,9 @@ impl Soar {
         }
         let mut room = Room::now(cx.pages, self.topology.capacity_pages.len());
         for _ in 0..pages.saturating_sub(cx.pages.free_pages(0)) {
-            let Some(below) = room.below() else { break };
-            let Some((victim, rank)) = self.victim(cx) else { break };
-            room.moved(0, below);
-            self.leaving.insert(victim, rank);
+            let Some((victim, below)) = self.leave(&mut room, cx) else {
+                break;
+            };
             cx.reclaim(victim, below);
         }
     }
@@ -221,10 +229,9 @@ impl Soar {
             let Some(range) = self.misplaced.front() else { break };
             let page = range.start;
             if !room.is_in_fast() {
-                let Some(below) = room.below() else { break };
-                let Some((victim, rank)) = self.victim(cx) else { break };
-                room.moved(0, below);
-                self.leaving.insert(victim, rank);
+                let Some((victim, below)) = self.leave(&mut room, cx) else {
+                    break;
+                };
                 self.ask(victim, below, cx);
             }
             let range = &mut self.misplaced[0];

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::bins::cut;
 use super::chance::leave_out_chance;
 use super::growth::{Growth, factor_of, luck};
+use super::loading::Loading;
 use super::longer::Longer;
 use super::notes::{chance_note, object_note, size_notes, sources_note};
 use super::reshape::reshape;
@@ -80,15 +81,12 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
     }
 
     let mut order: Vec<usize> = (0..metadata.objects.len()).collect();
-    order.sort_by_key(|number| metadata.objects[*number].touch_order);
-    if let Some(loading) = spec.loading {
-        // What is built comes first.
-        let [index, neighbours] =
-            ["index", "neighbours"].map(|name| metadata.objects.iter().position(|o| o.name == name));
-        if let (Some(index), Some(neighbours)) = (index, neighbours) {
-            order[..2].copy_from_slice(&loading.order(index, neighbours));
-        }
-    }
+    let loaded = spec.loading.map(Loading::order).unwrap_or_default();
+    order.sort_by_key(|number| {
+        let object = &metadata.objects[*number];
+        let built = loaded.iter().position(|name| *name == object.name);
+        (built.unwrap_or(loaded.len()), object.touch_order)
+    });
     let passing = spec.loading.map_or(0, |loading| loading.passing().len());
     let mut place = vec![0; order.len()];
     for (position, number) in order.iter().enumerate() {

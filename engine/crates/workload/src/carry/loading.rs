@@ -52,15 +52,15 @@ impl Loading {
         }
     }
 
-    /// The graph's arrays, `index` and `neighbours` by their numbers, in order of first touch.
-    pub(super) fn order(self, index: usize, neighbours: usize) -> [usize; 2] {
+    /// The graph's arrays in order of first touch, before all others of the run.
+    pub(super) fn order(self) -> [&'static str; 2] {
         match self {
-            Self::Serialized => [neighbours, index],
-            Self::Generated => [index, neighbours],
+            Self::Serialized => ["neighbours", "index"],
+            Self::Generated => ["index", "neighbours"],
         }
     }
 
-    /// These arrays as objects, for a graph whose last array is the one at this place.
+    /// What is there before the run only as objects, for a graph whose last array is the one at this place.
     pub(super) fn objects(self, vertices: u64, last: usize) -> impl Iterator<Item = ReplayObject> {
         self.passing().iter().map(move |(name, bytes)| ReplayObject {
             name: (*name).to_owned(),

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use tiertune_workload::carry::{Replay, ReplayObject, ReplayStream};
 use tiertune_workload::graph::GraphKind;
+use tiertune_workload::kernels::KERNELS;
 use tiertune_workload::law::expected_edges;
 use tiertune_workload::{AccessClass, CarrySpec, Profile, RecordRequest, ReplaySlice, plan, record};
 
@@ -765,6 +766,32 @@ fn loading_says_in_which_order_a_graph_is_first_touched() {
             reads
         };
         assert_eq!(accessed(&replay), accessed(&plain));
+    }
+}
+
+#[test]
+fn every_program_of_gapbs_has_its_graph_first() {
+    let names = |replay: &Replay| -> Vec<String> { replay.objects.iter().map(|o| o.name.clone()).collect() };
+    let gapbs: Vec<_> = KERNELS.iter().filter(|kernel| kernel.family == "gapbs").collect();
+    assert!(gapbs.len() >= 7);
+    for kernel in gapbs {
+        let mut asked: serde_json::Value = serde_json::from_str(kernel.small).unwrap();
+        asked["kernel"] = json!(kernel.name);
+        asked["llc_bytes"] = json!(65536);
+        let profile = record(&request(asked)).unwrap();
+        let plain = names(&profile.carry(&spec(json!({"page_bytes": 4096}))).unwrap());
+        for (loading, first) in [
+            ("serialized", &["offsets", "neighbours", "index"][..]),
+            ("generated", &["squished_degrees", "offsets", "index", "neighbours"]),
+        ] {
+            let carried = profile.carry(&spec(json!({"page_bytes": 4096, "loading": loading})));
+            let found = names(&carried.unwrap());
+            let rest = plain
+                .iter()
+                .filter(|name| !["index", "neighbours"].contains(&name.as_str()));
+            let expected: Vec<&str> = first.iter().copied().chain(rest.map(String::as_str)).collect();
+            assert_eq!(found, expected, "{}", kernel.name);
+        }
     }
 }
 
