@@ -89,11 +89,16 @@ class Tier(Strict):
 class Parallelism(Strict):
     """Demand misses that a core of this machine keeps in flight, by class; absent: what the model has."""
 
-    gather: Number | None = Field(default=None, ge=1, le=64, description="of gathers")
+    gather: Number | None = Field(
+        default=None, ge=1, le=64, description="of gathers; absent: a fiftieth of `window_instructions`"
+    )
     random: Number | None = Field(default=None, ge=1, le=64, description="of independent random reads")
     update: Number | None = Field(default=None, ge=1, le=64, description="of independent random updates")
     locked: Number | None = Field(
-        default=None, ge=1, le=64, description="locked instructions under way; absent: 1"
+        default=None,
+        ge=1,
+        le=64,
+        description="of independent updates by locked instructions; absent: the model's share of `update`",
     )
 
 

@@ -42,6 +42,11 @@ def _of_class(name: str) -> Callable[[Document, float], None]:
     return put
 
 
+def _gathers(machine: Document, value: float) -> None:
+    window = machine.get("window_instructions", Machine.model_fields["window_instructions"].default)
+    _of_class("gather")(machine, min(max(window / value, 1.0), 64.0))
+
+
 def _curves(machine: Document, power: float) -> None:
     """Every curve's multiples to a power: 1 leaves them, 0.5 halves the rise in the logarithm."""
     for tier in machine["tiers"]:
@@ -86,13 +91,14 @@ PARAMETERS = (
         _of_class("update"),
     ),
     Uncertain(
-        "parallelism_gather",
+        "parallelism_locked",
         "misses in flight",
-        "reads of a graph's neighbours that overlap",
-        2.5,
-        6.0,
-        "3 to 5 in the literature on graph kernels, branches between them; a margin of a fifth both ways",
-        _of_class("gather"),
+        "independent random updates by locked instructions that overlap",
+        1.0,
+        8.0,
+        "1 by Intel's manual; measured by tiertune calibrate: 6.5 on Emerald Rapids, of 11.5 plain updates,"
+        " and all on Zen 4",
+        _of_class("locked"),
     ),
     Uncertain(
         "curve_shape",
@@ -149,6 +155,17 @@ PARAMETERS = (
         "vendors' figures: 224 Skylake, 352 Ice Lake, 512 Sapphire Rapids; 97 is Skylake's scheduler, the"
         " least that could be meant",
         _figure("window_instructions"),
+    ),
+    # Behind the window, of which it is a part.
+    Uncertain(
+        "gather_instructions",
+        "instructions",
+        "reorder buffer for each read of a graph's neighbours that overlaps with others",
+        37.0,
+        90.0,
+        "38 to 64: 3 to 5 reads in the literature on graph kernels (buffers of 168 to 224), measured 6 to 8"
+        " on Zen 4 (320) and 8 to 11 on Emerald Rapids (512); a margin above, for more branches",
+        _gathers,
     ),
 )
 

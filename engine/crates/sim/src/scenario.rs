@@ -122,7 +122,7 @@ pub struct Parallelism {
     /// Of independent updates.
     #[serde(default)]
     pub update: Option<f64>,
-    /// Locked instructions that a core has under way, which misses behind them do not wait for; 1 by default.
+    /// Of independent updates by locked instructions.
     #[serde(default)]
     pub locked: Option<f64>,
 }

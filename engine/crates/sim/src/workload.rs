@@ -212,18 +212,6 @@ pub struct Workload {
     pub first_thread_waits: bool,
 }
 
-/// Misses in flight per core by class: dependent loads wait for each other; eight to nine
-/// independent ones overlap (measured ratio of random to chase throughput); branchy gathers reach
-/// half of that (literature: 3 to 5); what is left of a stream after prefetching are page starts.
-#[must_use]
-pub fn class_mlp(class: AccessClass) -> f64 {
-    match class {
-        AccessClass::Chase | AccessClass::Stream | AccessClass::Lookup => 1.0,
-        AccessClass::Gather => 4.0,
-        AccessClass::Random | AccessClass::Update => 8.0,
-    }
-}
-
 impl Workload {
     /// The phases as they run, repetitions included.
     pub fn phases_in_order(&self) -> impl Iterator<Item = &Phase> {
