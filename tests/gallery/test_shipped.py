@@ -11,7 +11,7 @@ from tiertune.tuner.campaign import load_campaign
 from tiertune.tuner.gallery.definition import load_gallery
 
 FOLDER = Path(__file__).parents[2] / "gallery"
-CAMPAIGNS = ("compare", "compare-more")
+CAMPAIGNS = ("compare", "compare-more", "compare-4kib")
 
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
