@@ -43,6 +43,7 @@ def _of_class(name: str) -> Callable[[Document, float], None]:
 
 
 def _gathers(machine: Document, value: float) -> None:
+    """As many gathers in flight as the reorder buffer has room for, at `value` instructions each."""
     window = machine.get("window_instructions", Machine.model_fields["window_instructions"].default)
     _of_class("gather")(machine, min(max(window / value, 1.0), 64.0))
 
@@ -163,8 +164,9 @@ PARAMETERS = (
         "reorder buffer for each read of a graph's neighbours that overlaps with others",
         37.0,
         90.0,
-        "38 to 64: 3 to 5 reads in the literature on graph kernels (buffers of 168 to 224), measured 6 to 8"
-        " on Zen 4 (320) and 8 to 11 on Emerald Rapids (512); a margin above, for more branches",
+        "38 to 64: 3 to 5 reads in the literature on graph kernels (taken to be of buffers of 168 to 224), 6"
+        " to 8 measured on Zen 4 (320), 8 to 11 that make the model as fast as GAPBS on Emerald Rapids (512);"
+        " a margin above, for more branches",
         _gathers,
     ),
 )

@@ -39,8 +39,9 @@ pub fn misses_in_flight(machine: &Machine, stream: &Stream) -> f64 {
 }
 
 /// Instructions of the reorder buffer for each gather in flight: branches that hang on gathers end what a core begins
-/// ahead. 3 to 5 are in flight by the literature on graph kernels (buffers of 168 to 224), 6 to 8 were measured with GAPBS
-/// on Zen 4 (320), and 8 to 11 on Emerald Rapids (512; docs/model.md).
+/// ahead. Our judgement from three points: 3 to 5 in the literature on graph kernels (taken to be of buffers of 168 to
+/// 224), 6 to 8 measured with GAPBS on Zen 4 (320), and 8 to 11 with which the model takes as long as GAPBS did on
+/// Emerald Rapids (512; docs/model.md).
 const INSTRUCTIONS_PER_GATHER: f64 = 50.0;
 
 /// Demand misses of a class that a core keeps in flight: this machine's figure, or the model's.

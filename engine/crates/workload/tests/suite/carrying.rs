@@ -6,19 +6,18 @@ use proptest::prelude::*;
 use serde_json::json;
 use tiertune_workload::carry::{Replay, ReplayObject, ReplayStream};
 use tiertune_workload::graph::GraphKind;
-use tiertune_workload::kernels::KERNELS;
 use tiertune_workload::law::expected_edges;
 use tiertune_workload::{AccessClass, CarrySpec, Profile, RecordRequest, ReplaySlice, plan, record};
 
-fn request(value: serde_json::Value) -> RecordRequest {
+pub fn request(value: serde_json::Value) -> RecordRequest {
     serde_json::from_value(value).unwrap()
 }
 
-fn spec(value: serde_json::Value) -> CarrySpec {
+pub fn spec(value: serde_json::Value) -> CarrySpec {
     serde_json::from_value(value).unwrap()
 }
 
-fn check_shape(replay: &Replay) {
+pub fn check_shape(replay: &Replay) {
     for slice in &replay.slices {
         assert!(slice.ops > 0.0 && slice.ops.is_finite() && slice.cpu_ns_per_op > 0.0);
         for stream in &slice.streams {
@@ -716,96 +715,5 @@ fn lists_of_a_level_come_by_chance_in_every_graph() {
         let (recorded, carried) = (apart(&here), apart(&up));
         println!("{graph}: slices are {recorded:.3} apart as recorded, {carried:.3} carried");
         assert!(carried < 0.75 * recorded, "{graph}: {carried} of {recorded}");
-    }
-}
-
-#[test]
-fn loading_says_in_which_order_a_graph_is_first_touched() {
-    let kernel = json!({"kernel": "bc", "graph": "kron", "scale": 12, "degree": 8, "llc_bytes": 65536});
-    let profile = record(&request(kernel.clone())).unwrap();
-    let carried = |more: serde_json::Value| {
-        let mut asked = json!({"page_bytes": 4096, "scale": 14});
-        asked.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        profile.carry(&spec(asked)).unwrap()
-    };
-    let names = |replay: &Replay| -> Vec<String> { replay.objects.iter().map(|o| o.name.clone()).collect() };
-    let plain = carried(json!({}));
-    let rest = names(&plain).split_off(2);
-    for (loading, first, passing) in [
-        ("serialized", vec!["offsets", "neighbours", "index"], 1),
-        (
-            "generated",
-            vec!["squished_degrees", "offsets", "index", "neighbours"],
-            2,
-        ),
-    ] {
-        let replay = carried(json!({"loading": loading}));
-        check_shape(&replay);
-        let expected: Vec<String> = first
-            .iter()
-            .map(|name| (*name).to_owned())
-            .chain(rest.clone())
-            .collect();
-        assert_eq!(names(&replay), expected);
-        let freed: Vec<Option<usize>> = replay.objects.iter().map(|o| o.freed_after).collect();
-        assert!(
-            freed[..passing].iter().all(|after| *after == Some(first.len() - 1)),
-            "{freed:?}"
-        );
-        assert!(freed[passing..].iter().all(Option::is_none), "{freed:?}");
-        assert_eq!(replay.objects[passing - 1].bytes, 8 << 14);
-        // Who is accessed how often is the same.
-        let accessed = |replay: &Replay| -> BTreeMap<String, u64> {
-            let mut reads = BTreeMap::new();
-            for slice in &replay.slices {
-                for stream in &slice.streams {
-                    *reads.entry(replay.objects[stream.object].name.clone()).or_default() +=
-                        (stream.reads_per_op * slice.ops) as u64;
-                }
-            }
-            reads
-        };
-        assert_eq!(accessed(&replay), accessed(&plain));
-    }
-}
-
-#[test]
-fn every_program_of_gapbs_has_its_graph_first() {
-    let names = |replay: &Replay| -> Vec<String> { replay.objects.iter().map(|o| o.name.clone()).collect() };
-    let gapbs: Vec<_> = KERNELS.iter().filter(|kernel| kernel.family == "gapbs").collect();
-    assert!(gapbs.len() >= 7);
-    for kernel in gapbs {
-        let mut asked: serde_json::Value = serde_json::from_str(kernel.small).unwrap();
-        asked["kernel"] = json!(kernel.name);
-        asked["llc_bytes"] = json!(65536);
-        let profile = record(&request(asked)).unwrap();
-        let plain = names(&profile.carry(&spec(json!({"page_bytes": 4096}))).unwrap());
-        for (loading, first) in [
-            ("serialized", &["offsets", "neighbours", "index"][..]),
-            ("generated", &["squished_degrees", "offsets", "index", "neighbours"]),
-        ] {
-            let carried = profile.carry(&spec(json!({"page_bytes": 4096, "loading": loading})));
-            let found = names(&carried.unwrap());
-            let rest = plain
-                .iter()
-                .filter(|name| !["index", "neighbours"].contains(&name.as_str()));
-            let expected: Vec<&str> = first.iter().copied().chain(rest.map(String::as_str)).collect();
-            assert_eq!(found, expected, "{}", kernel.name);
-        }
-    }
-}
-
-#[test]
-fn loading_is_for_programs_of_gapbs() {
-    let refused =
-        serde_json::from_value::<CarrySpec>(json!({"page_bytes": 4096, "loading": "serialised"})).unwrap_err();
-    assert!(refused.to_string().contains("the nearest is serialized"), "{refused}");
-    let asked = spec(json!({"page_bytes": 4096, "loading": "serialized"}));
-    for kernel in [
-        json!({"kernel": "gups", "table_bytes": 2_097_152, "hot_bytes": 262_144, "updates": 100_000, "llc_bytes": 65536}),
-        json!({"kernel": "bfs500", "graph": "kron", "scale": 10, "roots": 1, "llc_bytes": 65536}),
-    ] {
-        let error = plan(&request(kernel), &asked, 1 << 20).unwrap_err();
-        assert!(error.to_string().contains("is not; leave it out"), "{error}");
     }
 }

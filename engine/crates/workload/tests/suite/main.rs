@@ -6,6 +6,7 @@ mod carrying;
 mod contract;
 mod kernels;
 mod liblinear;
+mod loading;
 mod masim;
 mod microbenchmarks;
 mod npb;
