@@ -78,11 +78,22 @@ claims:
 """
 
 
+def _check_told(progress: str, document: Any) -> None:
+    """Each verdict was told once, when its last run had ended; that of the board at the end is the same."""
+    told = [line[9:] for line in progress.splitlines() if line[9:12] in ("A-0", "A-1", "A-2", "B-1")]
+    verdicts = {row["id"]: row for row in document["rows"] if row["verdict"] != "not-checkable"}
+    missed = verdicts["A-2"]
+    said = f"A-2 missed: {missed['measured']}; expected: {missed['expected']}"
+    assert sorted(told) == ["A-0 met", "A-1 met", said], progress
+
+
 def test_scoreboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "small.yaml").write_text(CLAIMS)
     common = ("reproduce", "--claims", tmp_path / "small.yaml", "--results", tmp_path / "results")
-    document = json.loads(tiertune(*common, "--json").stdout)
+    measured = tiertune(*common, "--json")
+    document = json.loads(measured.stdout)
     assert [Path(path).name for path in document.pop("files")] == ["small.json", "small.md", "small.html"]
+    _check_told(measured.stderr, document)
     assert [(row["id"], row["gate"], row["verdict"]) for row in document["rows"]] == [
         ("A-0", "must", "met"),
         ("A-1", "must", "met"),
@@ -110,7 +121,9 @@ def test_scoreboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for line in lines
     )
 
-    text = tiertune(*common).stdout
+    again = tiertune(*common)
+    assert "A-0" not in again.stderr, "of what is cached only the board is told"
+    text = again.stdout
     assert "must: 2 met, 0 missed, 0 not-checkable" in text
     assert "because: it is not" in text
     assert "it would take: slower fast memory" in text

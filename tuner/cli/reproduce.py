@@ -12,6 +12,7 @@ from tiertune.tuner.cli.failures import BUG, guarded, stopped_measuring, was_int
 from tiertune.tuner.cli.options import RESULTS, Figures, Json, OpenPage, Results
 
 if TYPE_CHECKING:
+    from tiertune.tuner.claims.arrival import Arrivals
     from tiertune.tuner.claims.definition import Claim
     from tiertune.tuner.claims.verdict import Judged
     from tiertune.tuner.sweep.definition import Sweep
@@ -53,7 +54,8 @@ def reproduce(
 
     Each claim is a sweep and checks on the medians over its seeds; campaigns
     whose winners it runs are run first. What was measured before with the same
-    engine is read back. Exit code 1 where a run crashed.
+    engine is read back; of what is not, each verdict is told on standard error
+    as soon as it is known. Exit code 1 where a run crashed.
 
     \b
     Examples:
@@ -66,6 +68,7 @@ def reproduce(
 
     from tiertune.files import InputError
     from tiertune.nearest import nearest
+    from tiertune.tuner.claims.arrival import Arrivals
     from tiertune.tuner.claims.definition import load_claims
     from tiertune.tuner.claims.report import figures_of, render_html, render_markdown, score
     from tiertune.tuner.claims.verdict import Judged, Verdict, judge
@@ -96,7 +99,9 @@ def reproduce(
     sweeps = {claim.id: sweep for claim in chosen if (sweep := loaded.sweep_of(claim)) is not None}
     untuned = _untuned(sweeps, results, campaigns, fresh)
     plans = {name: rows_of(sweep, results) for name, sweep in sweeps.items() if name not in untuned}
-    found = _measure([plan for rows in plans.values() for plan in rows], results, jobs, fresh)
+    arrivals = Arrivals([claim for claim in chosen if claim.id in plans], plans, sweeps)
+    every = [plan for rows in plans.values() for plan in rows]
+    found = _measure(every, results, jobs, fresh, arrivals)
     groups = {
         name: groups_of(measured_rows(rows, found, sweeps[name].relative_to)) for name, rows in plans.items()
     }
@@ -143,7 +148,10 @@ def reproduce(
         raise typer.Exit(BUG)
 
 
-def _measure(plans: Sequence[PlannedRow], results: Path, jobs: int, fresh: bool) -> dict[str, Result]:
+def _measure(
+    plans: Sequence[PlannedRow], results: Path, jobs: int, fresh: bool, arrivals: Arrivals | None = None
+) -> dict[str, Result]:
+    """Measures what is not cached; with `arrivals` each claim's verdict is told when its last run ends."""
     from tiertune.tuner.cli.output import console
     from tiertune.tuner.sweep.measurement import measure
     from tiertune.tuner.sweep.progress import watching
@@ -151,7 +159,14 @@ def _measure(plans: Sequence[PlannedRow], results: Path, jobs: int, fresh: bool)
     try:
         with watching(console(stderr=True)) as (listener, notify):
             return measure(
-                plans, results, jobs=jobs, fresh=fresh, timelines=False, notify=notify, listener=listener
+                plans,
+                results,
+                jobs=jobs,
+                fresh=fresh,
+                timelines=False,
+                notify=notify,
+                listener=listener,
+                ended=arrivals.teller(notify) if arrivals else None,
             )
     except BaseException as error:
         if not was_interrupted(error):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,10 @@ class Progress:
     failed: int
 
 
+Ended = Callable[[Run, Mapping[str, Result]], None]
+"""Told a run that has just been measured, and the results by key that are there by now."""
+
+
 def runs_of(plans: Sequence[PlannedRow], baselines: bool = True) -> list[Run]:
     """Every run that the rows need, with the baselines of slowdowns unless told otherwise, each once."""
     wanted: dict[str, Run] = {}
@@ -43,6 +47,7 @@ def measure(
     timelines: bool,
     notify: Notify,
     listener: Callable[[Progress], None],
+    ended: Ended | None = None,
     baselines: bool = True,
 ) -> dict[str, Result]:
     """Results by key of the run. Each is cached as soon as it is there, so that Ctrl-C loses none.
@@ -62,6 +67,8 @@ def measure(
             found[run.key] = result
             failed += result.status == Status.CRASHED
             listener(Progress(len(runs), cached, len(found), failed))
+            if ended is not None:
+                ended(run, found)
 
         Bench(results / "profiles", jobs, notify).measure(
             [run for run in runs if run.key not in found], finished
