@@ -334,6 +334,14 @@ impl Memtis {
         self.warm_threshold = self.hotness.active_threshold.saturating_sub(warm);
     }
 
+    /// Asks for what the walk from the front of a list that is at `step` will need a little later.
+    fn look_up_ahead(&self, step: u32, side: usize, active: bool) {
+        if step % AHEAD == 0 {
+            let entries = AHEAD as usize..2 * AHEAD as usize;
+            self.lists.look_up(&self.hotness, side == FAST, active, entries);
+        }
+    }
+
     /// Walks a list: units are halved if `halving`, queued for splitting or put where they belong.
     fn walk(&mut self, side: usize, active: bool, halving: bool, cx: &mut Context<'_>) -> bool {
         let fast = side == FAST;
@@ -345,10 +353,7 @@ impl Memtis {
             let Some(unit) = self.lists.front(fast, active) else {
                 break;
             };
-            if step % AHEAD == 0 {
-                self.lists
-                    .look_up(&self.hotness, fast, active, AHEAD as usize..2 * AHEAD as usize);
-            }
+            self.look_up_ahead(step, side, active);
             let huge = self.hotness.is_huge(unit);
             let skew = if huge { self.hotness.skew_of(unit) } else { 0 };
             let split = huge && self.splitting.takes(&mut self.hotness, skew);
@@ -368,7 +373,7 @@ impl Memtis {
                     (false, true, false) => active,
                 };
                 if hot == active {
-                    self.lists.rotate(&self.hotness, unit);
+                    self.lists.rotate(fast, active);
                 } else {
                     self.lists.judge(&mut self.hotness, unit, hot);
                 }

@@ -89,6 +89,16 @@ impl PageRing {
         self.trim(entries);
     }
 
+    /// Moves the oldest page to the back.
+    pub fn rotate(&mut self, entries: &mut Entries) {
+        if let Some(page) = self.pages.pop_front() {
+            self.first = self.first.wrapping_add(1);
+            entries.0[page as usize] = self.first.wrapping_add(self.pages.len() as u32);
+            self.pages.push_back(page);
+            self.trim(entries);
+        }
+    }
+
     /// Goes through all pages by blocks of neighbours, in which gaps are [`NIL`]; those that `visit` overwrites by that are
     /// taken out. It must overwrite by nothing else.
     pub fn go_through(&mut self, entries: &mut Entries, visit: impl FnMut(&mut [Page])) {
@@ -131,13 +141,15 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Step {
         Put(Page, usize),
+        Rotate(usize),
         Thin(usize, u32),
     }
 
-    /// Steps of the test below: a page into a ring or into none, or all pages but multiples out of a ring.
+    /// Steps of the test below: a page into a ring or into none, the oldest to the back, or all pages but multiples out of a ring.
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let step = prop_oneof![
             200 => (0..PAGES, 0..3usize).prop_map(|(page, to)| Step::Put(page, to)),
+            50 => (0..2usize).prop_map(Step::Rotate),
             1 => (0..2usize, 2..10u32).prop_map(|(ring, multiple)| Step::Thin(ring, multiple)),
         ];
         prop::collection::vec(step, 0..2000)
@@ -163,6 +175,11 @@ mod tests {
                             ring.push_back(&mut entries, page);
                             pages.push(page);
                         }
+                    }
+                    Step::Rotate(ring) => {
+                        rings[ring].rotate(&mut entries);
+                        let oldest = usize::from(!model[ring].is_empty());
+                        model[ring].rotate_left(oldest);
                     }
                     Step::Thin(ring, multiple) => {
                         let mut seen = Vec::new();

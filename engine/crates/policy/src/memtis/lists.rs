@@ -109,12 +109,8 @@ impl Lists {
         self.enlist(hotness, unit, flags & FAST != 0);
     }
 
-    /// Moves a unit that is in a list to the back of it.
-    pub fn rotate(&mut self, hotness: &Hotness, unit: Page) {
-        let flags = hotness.flags(unit);
-        debug_assert_eq!(flags & (LISTED | MIGRATING | QUEUED), LISTED);
-        let list = &mut self.sides[side_of(flags & FAST != 0)].lists[usize::from(flags & ACTIVE != 0)];
-        list.remove(&mut self.entries, unit);
-        list.push_back(&mut self.entries, unit);
+    /// Moves the oldest unit of a list to the back of it.
+    pub fn rotate(&mut self, fast: bool, active: bool) {
+        self.sides[side_of(fast)].lists[usize::from(active)].rotate(&mut self.entries);
     }
 }

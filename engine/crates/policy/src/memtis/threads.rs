@@ -59,10 +59,11 @@ impl Memtis {
         let batch = u64::from(self.config.demote_batch_pages);
         let (mut asked, mut scanned, mut looked_at) = (0, 0u64, 0u32);
         for active in lists {
-            for _ in 0..self.lists.len(true, *active) {
+            for step in 0..self.lists.len(true, *active) {
                 let Some(unit) = self.lists.front(true, *active) else {
                     break;
                 };
+                self.look_up_ahead(step, FAST, *active);
                 let pages = self.hotness.pages(unit);
                 looked_at += 1;
                 scanned += self.hotness.weight(pages);
@@ -74,7 +75,7 @@ impl Memtis {
                         asked += u64::from(pages);
                         self.ask(unit, tier as Tier, FAST, cx);
                     }
-                    _ => self.lists.rotate(&self.hotness, unit),
+                    _ => self.lists.rotate(true, *active),
                 }
                 // The target is looked at between batches only.
                 if scanned >= batch {
