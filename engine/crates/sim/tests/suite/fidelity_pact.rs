@@ -6,6 +6,7 @@ use tiertune_policy::Config;
 use tiertune_policy::registry::{PAGE_2M, PAGE_4K};
 use tiertune_sim::operation::misses_in_flight;
 use tiertune_sim::scenario::{Machine, Mode};
+use tiertune_sim::workload::Stream;
 use tiertune_sim::{RunResult, Workload, run_many};
 use tiertune_workload::{AccessClass, CarrySpec, RecordRequest};
 
@@ -108,6 +109,26 @@ fn window_ns(machine: &Machine) -> f64 {
     machine.window_instructions / 2.0 / machine.clock_ghz
 }
 
+/// Classes of misses that wait for no other.
+const INDEPENDENT: [AccessClass; 3] = [AccessClass::Random, AccessClass::Gather, AccessClass::Update];
+/// Updates in flight, and the share of them that locked instructions leave (docs/model.md).
+const UPDATES_IN_FLIGHT: f64 = 8.0;
+const KEPT_BY_LOCKED: f64 = 0.57;
+
+/// How much longer independent misses take with so many locked instructions to each.
+fn slowed_by_locked(to_each: f64) -> f64 {
+    let at_one_each = 1.0 / KEPT_BY_LOCKED;
+    (1.0 + (at_one_each.powi(2) - 1.0) * to_each.powi(2)).sqrt()
+}
+
+/// Latencies that the independent misses of an operation take, as many at a time as overlap.
+fn waits_of(streams: &[Stream], machine: &Machine) -> f64 {
+    let independent = streams.iter().filter(|s| INDEPENDENT.contains(&s.class));
+    independent
+        .map(|s| s.reads_per_op * (1.0 - s.prefetched_share) / misses_in_flight(machine, s))
+        .sum()
+}
+
 /// Cycles per demand read that goes off core, as many at a time as overlap, with all memory fast and at rest.
 fn at_rest(workload: &Workload) -> f64 {
     let machine = machine(2);
@@ -122,16 +143,16 @@ fn at_rest(workload: &Workload) -> f64 {
                     .map(|s| s.reads_per_op * (1.0 - s.prefetched_share))
                     .sum()
             };
-            let independent = reads_of(&[AccessClass::Random, AccessClass::Gather, AccessClass::Update]);
+            let independent = reads_of(&INDEPENDENT);
             let window = window_ns(&machine) / group.cpu_ns_per_op;
-            // No locked instruction is no bound: a number over 0 is infinite.
-            let between_locked = |number: f64, locked: f64| (number / locked).max(1.0);
-            let in_window = (1.0 + independent * window).min(between_locked(independent, group.locked_per_op));
+            let in_window = 1.0 + independent * window;
+            let one_by_one = independent / waits_of(&phase.streams[group.streams.clone()], &machine);
+            let slowed = slowed_by_locked(group.locked_per_op / independent).min(one_by_one.max(1.0));
             // An element is looked up by two reads.
             let elements = reads_of(&[AccessClass::Lookup]) / 2.0;
-            let looked_up = (elements * window)
-                .min(between_locked(elements, group.locked_lookups_per_op))
-                .clamp(1.0, machine.fill_buffers);
+            // No locked instruction is no bound: a number over 0 is infinite.
+            let between_locked = elements * KEPT_BY_LOCKED * UPDATES_IN_FLIGHT / group.locked_lookups_per_op;
+            let looked_up = (elements * window).min(between_locked).clamp(1.0, machine.fill_buffers);
             for stream in &phase.streams[group.streams.clone()] {
                 let demand = ops * (1.0 - stream.prefetched_share);
                 let (misses, hits) = (demand * stream.reads_per_op, demand * stream.llc_hits_per_op);
@@ -139,7 +160,7 @@ fn at_rest(workload: &Workload) -> f64 {
                 let in_flight = match stream.class {
                     AccessClass::Chase | AccessClass::Stream => most,
                     AccessClass::Lookup => looked_up,
-                    _ => most.min(in_window),
+                    _ => (most / slowed).min(in_window),
                 };
                 outstanding_ns += misses * machine.tiers[0].latency_ns / in_flight + hits * machine.llc_hit_ns / most;
                 reads += misses + hits;
