@@ -35,9 +35,10 @@ PURPOSES = {
 
 @dataclass
 class Pace:
-    """Counts of a campaign and an estimate of the time left."""
+    """Counts of a campaign or sweep and an estimate of the time left, from this share of what is to be done on."""
 
     clock: Clock = time.monotonic
+    told_from: float = 0.0
     total: int = 0
     done: int = 0
     done_before: int = 0
@@ -49,9 +50,9 @@ class Pace:
         self.total, self.done, self.done_before, self.started = total, done, done, self.clock()
 
     def left_s(self) -> float | None:
-        """Seconds to go at the pace so far, None before the first trial ended."""
+        """Seconds to go at the pace so far, None while that is of too few."""
         made = self.done - self.done_before
-        if made <= 0:
+        if made <= 0 or made < self.told_from * (self.total - self.done_before):
             return None
         return (self.clock() - self.started) / made * max(0, self.total - self.done)
 

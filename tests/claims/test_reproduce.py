@@ -132,6 +132,8 @@ def test_scoreboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = json.loads(tiertune(*common, "--paper", "two", "--json").stdout)
     assert [row["id"] for row in one["rows"]] == ["B-1"]
     assert json.loads((tmp_path / "results/claims/small.json").read_text()) == document, "of all claims"
+    both = json.loads(tiertune(*common, "--paper", "one", "--paper", "two", "--json").stdout)
+    assert [row["id"] for row in both["rows"]] == ["A-0", "A-1", "A-2", "B-1"]
     two = json.loads(tiertune(*common, "--id", "A-2", "--id", "B-1", "--json").stdout)
     assert [row["id"] for row in two["rows"]] == ["A-2", "B-1"]
     assert (tmp_path / "results/claims/small-a-2-b-1.json").is_file()

@@ -77,6 +77,18 @@ def test_time_left_follows_the_pace_of_this_run() -> None:
     ]
 
 
+def test_time_left_is_told_from_a_share_of_the_work_on() -> None:
+    clock = Clock()
+    pace = Pace(clock, told_from=0.05)
+    pace.begin(110, 10)
+    pace.done += 4
+    clock.now_s += 4
+    assert pace.left_s() is None
+    pace.done += 1
+    clock.now_s += 1
+    assert pace.left_s() == 95.0
+
+
 def test_the_best_is_the_lowest_or_the_highest_by_the_cells_objective() -> None:
     start: list[tuple[float, Event]] = [(0, Plan("c", (CELL,), 9, 0)), (0, Phase(CELL, "search", 9, 0))]
     trials: list[tuple[float, Event]] = [(9, finished(0, 20.0, origin="default"))]

@@ -8,7 +8,7 @@ from tiertune.tuner.backend import Notify
 from tiertune.tuner.claims.definition import Claim
 from tiertune.tuner.claims.verdict import Judged, Verdict, judge
 from tiertune.tuner.sweep.definition import Sweep
-from tiertune.tuner.sweep.measured import groups_of, measured_rows
+from tiertune.tuner.sweep.measured import measured_groups
 from tiertune.tuner.sweep.measurement import Ended, runs_of
 from tiertune.tuner.sweep.row import PlannedRow, Result, Run
 
@@ -33,10 +33,7 @@ class Arrivals:
     def judged_with(self, run: Run, found: Mapping[str, Result]) -> list[Judged]:
         """Claims whose last run this was, `found` being all results by key."""
         return [
-            judge(
-                claim,
-                groups_of(measured_rows(self._plans[claim.id], found, self._sweeps[claim.id].relative_to)),
-            )
+            judge(claim, measured_groups(self._plans[claim.id], found, self._sweeps[claim.id].relative_to))
             for claim in self._waiting.get(run.key, [])
             if self._keys[claim.id] <= found.keys()
         ]

@@ -27,7 +27,10 @@ def reproduce(
     claims: Annotated[
         str, typer.Option("--claims", metavar="FILE", help="A claims file of `claims/`, or a path.")
     ] = "public",
-    paper: Annotated[str | None, typer.Option(help="Only the claims of this paper.")] = None,
+    papers: Annotated[
+        list[str] | None,
+        typer.Option("--paper", metavar="PAPER", help="Only the claims of this paper; may be repeated."),
+    ] = None,
     claim_ids: Annotated[
         list[str] | None, typer.Option("--id", metavar="ID", help="Only this claim; may be repeated.")
     ] = None,
@@ -75,7 +78,7 @@ def reproduce(
     from tiertune.tuner.cli.output import figure_files, print_json, show
     from tiertune.tuner.report.files import write_whole
     from tiertune.tuner.sweep.matrix import rows_of
-    from tiertune.tuner.sweep.measured import groups_of, measured_rows
+    from tiertune.tuner.sweep.measured import measured_groups
     from tiertune.tuner.trial import Status
 
     jobs = jobs or len(os.sched_getaffinity(0))
@@ -84,9 +87,7 @@ def reproduce(
         "--paper": {claim.paper for claim in loaded.claims},
         "--id": {claim.id for claim in loaded.claims},
     }
-    asked = [("--id", one) for one in claim_ids or []]
-    if paper is not None:
-        asked.insert(0, ("--paper", paper))
+    asked = [("--paper", one) for one in papers or []] + [("--id", one) for one in claim_ids or []]
     for option, given in asked:
         if given not in known[option]:
             near = nearest(given, sorted(known[option]))
@@ -94,7 +95,7 @@ def reproduce(
     chosen = [
         claim
         for claim in loaded.claims
-        if paper in (None, claim.paper) and (not claim_ids or claim.id in claim_ids)
+        if (not papers or claim.paper in papers) and (not claim_ids or claim.id in claim_ids)
     ]
     sweeps = {claim.id: sweep for claim in chosen if (sweep := loaded.sweep_of(claim)) is not None}
     untuned = _untuned(sweeps, results, campaigns, fresh)
@@ -102,9 +103,7 @@ def reproduce(
     arrivals = Arrivals([claim for claim in chosen if claim.id in plans], plans, sweeps)
     every = [plan for rows in plans.values() for plan in rows]
     found = _measure(every, results, jobs, fresh, arrivals)
-    groups = {
-        name: groups_of(measured_rows(rows, found, sweeps[name].relative_to)) for name, rows in plans.items()
-    }
+    groups = {name: measured_groups(rows, found, sweeps[name].relative_to) for name, rows in plans.items()}
     judged = [
         Judged(claim, Verdict.NOT_CHECKABLE, "", "", untuned[claim.id])
         if claim.id in untuned
