@@ -35,7 +35,7 @@ PURPOSES = {
 
 @dataclass
 class Pace:
-    """Counts of a campaign or sweep and an estimate of the time left, from this share of what is to be done on."""
+    """Counts of a campaign or sweep and an estimate of the time left, from this share of it on."""
 
     clock: Clock = time.monotonic
     told_from: float = 0.0

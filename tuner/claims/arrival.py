@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tiertune.tuner.backend import Notify
+from tiertune.tuner.claims.by_seed import judged_by_seed
 from tiertune.tuner.claims.definition import Claim
-from tiertune.tuner.claims.verdict import Judged, Verdict, judge
+from tiertune.tuner.claims.verdict import Judged, Verdict
 from tiertune.tuner.sweep.definition import Sweep
-from tiertune.tuner.sweep.measured import measured_groups
 from tiertune.tuner.sweep.measurement import Ended, runs_of
 from tiertune.tuner.sweep.row import PlannedRow, Result, Run
 
@@ -33,7 +33,7 @@ class Arrivals:
     def judged_with(self, run: Run, found: Mapping[str, Result]) -> list[Judged]:
         """Claims whose last run this was, `found` being all results by key."""
         return [
-            judge(claim, measured_groups(self._plans[claim.id], found, self._sweeps[claim.id].relative_to))
+            judged_by_seed(claim, self._plans[claim.id], found, self._sweeps[claim.id].relative_to)
             for claim in self._waiting.get(run.key, [])
             if self._keys[claim.id] <= found.keys()
         ]
@@ -51,6 +51,8 @@ class Arrivals:
 def sentence(judged: Judged) -> str:
     """A verdict in a line; of a miss with what was found."""
     said = f"{judged.claim.id} {judged.verdict}"
+    if judged.split:
+        said += f" ({judged.split})"
     if judged.verdict is Verdict.MET:
         return said
     if judged.verdict is Verdict.NOT_CHECKABLE:

@@ -14,7 +14,7 @@ from tiertune.tuner.sweep.measured import Group
 
 LIMITS = (
     "Real hardware: every number comes from the modelled machine; its file has the source of each figure.",
-    "Other seeds: figures are medians over the seeds of each claim's sweep, without an interval.",
+    "Other seeds: figures are medians over each claim's seeds. Where one alone says otherwise, that is told.",
 )
 GATES = ("must", "should", "report")
 MOST_CHARACTERS = 400
@@ -61,6 +61,8 @@ def render_markdown(claims: Claims, judged: Sequence[Judged]) -> str:
                 told = [entry.claim.statement]
                 if entry.measured:
                     told.append(f"Here: {_cut(entry.measured)}")
+                if entry.split:
+                    told.append(f"But {entry.split}")
                 if entry.verdict == Verdict.MISSED:
                     told.append(f"Expected: {_cut(entry.expected)}")
                 if entry.reason:

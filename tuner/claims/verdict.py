@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from tiertune.tuner.claims.check import Check
 from tiertune.tuner.claims.compared import compared, together
@@ -26,7 +27,10 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim with its verdict; `measured` and `expected` are those of its checks, failed ones first."""
+    """A claim with its verdict; `measured` and `expected` are those of its checks, failed ones first.
+
+    `by_seed` has the verdict of each seed alone where there are several.
+    """
 
     claim: Claim
     verdict: Verdict
@@ -34,13 +38,28 @@ class Judged:
     expected: str
     reason: str
     findings: tuple[Finding, ...] = ()
+    by_seed: Mapping[int, Verdict] = field(default_factory=dict)
+
+    @property
+    def split(self) -> str:
+        """Which seeds alone say something else than the median of all, if any do."""
+        others = [seed for seed, verdict in self.by_seed.items() if verdict is not self.verdict]
+        if not others:
+            return ""
+        told: dict[Verdict, list[str]] = {}
+        for seed in others:
+            told.setdefault(self.by_seed[seed], []).append(str(seed))
+        return "; ".join(
+            f"{verdict} by {'seeds' if seeds[1:] else 'seed'} {' and '.join(seeds)} alone"
+            for verdict, seeds in told.items()
+        )
 
     @property
     def would_take(self) -> str:
         """What it would take for a miss to be met, if that is known."""
         return (self.claim.would_take or "") if self.verdict is Verdict.MISSED else ""
 
-    def document(self) -> dict[str, str]:
+    def document(self) -> dict[str, Any]:
         """One row of the scoreboard."""
         claim = self.claim
         return {
@@ -48,6 +67,7 @@ class Judged:
             "paper": claim.paper,
             "gate": claim.gate,
             "verdict": self.verdict,
+            "by_seed": {str(seed): verdict for seed, verdict in self.by_seed.items()},
             "measured": self.measured,
             "expected": self.expected,
             "reason": self.reason,

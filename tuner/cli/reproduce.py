@@ -72,6 +72,7 @@ def reproduce(
     from tiertune.files import InputError
     from tiertune.nearest import nearest
     from tiertune.tuner.claims.arrival import Arrivals
+    from tiertune.tuner.claims.by_seed import judged_by_seed
     from tiertune.tuner.claims.definition import load_claims
     from tiertune.tuner.claims.report import figures_of, render_html, render_markdown, score
     from tiertune.tuner.claims.verdict import Judged, Verdict, judge
@@ -107,7 +108,9 @@ def reproduce(
     judged = [
         Judged(claim, Verdict.NOT_CHECKABLE, "", "", untuned[claim.id])
         if claim.id in untuned
-        else judge(claim, groups.get(claim.id, []))
+        else judged_by_seed(claim, plans[claim.id], found, sweeps[claim.id].relative_to)
+        if claim.id in plans
+        else judge(claim, [])
         for claim in chosen
     ]
     document: dict[str, Any] = {
@@ -320,6 +323,8 @@ def _told(claim: Claim, entry: Judged) -> str:
     lines = [claim.statement]
     if entry.measured:
         lines.append(f"here: {entry.measured}")
+    if entry.split:
+        lines.append(f"but {entry.split}")
     if entry.verdict == "missed":
         lines.append(f"expected: {entry.expected}")
     if entry.reason:

@@ -15,7 +15,7 @@ from tiertune.tuner.progress import LINE_EVERY_S, Clock, Pace, duration
 from tiertune.tuner.sweep.measurement import Progress
 
 TELLING = 0.05
-"""Share of the runs whose pace is told. Runs differ by a thousand times, and the first in a file of claims are short."""
+"""Share of the runs whose pace is told: they differ by a thousand times, and the first of many are short."""
 
 
 class Lines:

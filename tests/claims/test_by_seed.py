@@ -1,0 +1,58 @@
+"""Verdicts of single seeds beside that of their median."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tiertune.tuner.claims.by_seed import judged_by_seed
+from tiertune.tuner.claims.definition import Claim
+from tiertune.tuner.claims.verdict import Judged, Verdict
+from tiertune.tuner.sweep.definition import Sweep
+from tiertune.tuner.sweep.matrix import rows_of
+from tiertune.tuner.sweep.row import Result
+
+
+def judged(tmp_path: Path, seconds: list[float], most: float) -> Judged:
+    """Each seed takes so long, and a claim says how long at most."""
+    sweep = {
+        "systems": ["notier"],
+        "workloads": ["seq-chase"],
+        "machines": ["skx-cxl-emul"],
+        "ratios": ["1:1"],
+        "seeds": [*range(1, len(seconds) + 1)],
+    }
+    check = {"kind": "value", "metric": "runtime_s", "most": most}
+    claim = {"id": "X-1", "paper": "p", "where": "w", "statement": "s", "sweep": sweep, "checks": [check]}
+    plans = rows_of(Sweep.model_validate({"name": "x", "description": "x", **sweep}), tmp_path)
+    found = {
+        plan.run.key: Result("ok", {"runtime_s": took})
+        for plan, took in zip(plans, seconds, strict=True)
+        if plan.run is not None
+    }
+    return judged_by_seed(Claim.model_validate(claim), plans, found, ())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "verdict", "split"),
+    [
+        ([1, 2, 3], Verdict.MET, ""),
+        ([1, 2, 4], Verdict.MET, "missed by seed 3 alone"),
+        ([4, 4, 3], Verdict.MISSED, "met by seed 3 alone"),
+        ([4, 1, 4, 2, 5], Verdict.MISSED, "met by seeds 2 and 4 alone"),
+        ([4, 5, 6], Verdict.MISSED, ""),
+    ],
+)
+def test_seeds_that_say_otherwise_are_told(
+    tmp_path: Path, seconds: list[float], verdict: Verdict, split: str
+) -> None:
+    one = judged(tmp_path, seconds, most=3)
+    assert (one.verdict, one.split) == (verdict, split)
+    alone = {str(seed): "met" if took <= 3 else "missed" for seed, took in enumerate(seconds, start=1)}
+    assert one.document()["by_seed"] == alone
+
+
+def test_one_seed_has_nothing_beside_it(tmp_path: Path) -> None:
+    one = judged(tmp_path, [1], most=3)
+    assert (one.verdict, one.by_seed, one.split) == (Verdict.MET, {}, "")
