@@ -1,11 +1,15 @@
-"""Verdicts of single seeds beside that of their median."""
+"""Verdicts of single seeds beside that of their median, and more seeds where these disagree."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pytest
 
+from tests.cli.small import tiertune
 from tiertune.tuner.claims.by_seed import judged_by_seed
 from tiertune.tuner.claims.definition import Claim
 from tiertune.tuner.claims.verdict import Judged, Verdict
@@ -56,3 +60,50 @@ def test_seeds_that_say_otherwise_are_told(
 def test_one_seed_has_nothing_beside_it(tmp_path: Path) -> None:
     one = judged(tmp_path, [1], most=3)
     assert (one.verdict, one.by_seed, one.split) == (Verdict.MET, {}, "")
+
+
+def test_more_seeds_are_run_where_one_says_otherwise(tmp_path: Path) -> None:
+    claims = """
+name: chance
+seeds: 1-3
+seeds_if_split: 1-5
+claims:
+  - id: C-1
+    paper: one
+    where: here
+    statement: Pages that are exchanged at random are the right ones
+    sweep: {systems: [random], workloads: [seq-chase], machines: [skx-cxl-emul], ratios: ["1:1"]}
+    checks: [{kind: value, metric: fast_hit_ratio, least: LEAST}]
+"""
+    path = tmp_path / "chance.yaml"
+
+    def reproduced(least: float, *more: str) -> tuple[dict[str, Any], str]:
+        path.write_text(claims.replace("LEAST", str(least)))
+        ran = tiertune("reproduce", "--claims", path, "--json", "--results", tmp_path / "results", *more)
+        (row,) = json.loads(ran.stdout)["rows"]
+        return row, ran.stderr
+
+    sweep = """
+name: chance
+systems: [random]
+workloads: [seq-chase]
+machines: [skx-cxl-emul]
+ratios: ["1:1"]
+seeds: 1-5
+"""
+    (tmp_path / "sweep.yaml").write_text(sweep)
+    rows = json.loads(tiertune("sweep", tmp_path / "sweep.yaml", "--json", "--results", tmp_path).stdout)[
+        "rows"
+    ]
+    ratios = [row["metrics"]["fast_hit_ratio"] for row in rows]
+    low, middle, high = sorted(ratios[:3])
+    assert low < middle < high
+
+    sure, said = reproduced(low / 2)
+    assert list(sure["by_seed"]) == ["1", "2", "3"]
+    assert "seeds disagree" not in said
+    for more in ((), ("--fresh",)):
+        split, said = reproduced((low + middle) / 2, *more)
+        assert list(split["by_seed"]) == ["1", "2", "3", "4", "5"]
+        assert "seeds disagree on C-1: more of them" in said
+        assert split["measured"] == f"fast_hit_ratio all rows = {median(ratios):.4g}"

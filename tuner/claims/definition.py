@@ -141,6 +141,9 @@ class Claims(Strict):
     name: Name = Field(description="name of the file and of its results")
     description: Text = Field(default="no description", description="one line on the claims")
     seeds: Seeds | None = Field(default=None, description="seeds of every sweep that gives none; absent: 1")
+    seeds_if_split: Seeds | None = Field(
+        default=None, description="`seeds` and more, for a claim on which one of them alone says otherwise"
+    )
     scenes: list[NamedScene] = Field(
         default=[], max_length=1000, description="what several claims run, under names"
     )
@@ -149,7 +152,11 @@ class Claims(Strict):
     _folder: Path = PrivateAttr(default=Path())
 
     def mistakes(self) -> Iterator[tuple[Place, str]]:
-        """An id is there once; every sweep is one."""
+        """An id is there once; every sweep is one; seeds that are added to others have these."""
+        if self.seeds_if_split is not None and (
+            lost := sorted({*(self.seeds or [1])} - {*self.seeds_if_split})
+        ):
+            yield ("seeds_if_split",), f"lacks {lost[0]}, which is one of 'seeds'; name these as well"
         scenes = [scene.name for scene in self.scenes]
         for number, name in enumerate(scenes):
             if name in scenes[:number]:
@@ -175,14 +182,17 @@ class Claims(Strict):
             return claim.sweep
         return named[0].with_changes(claim.sweep)
 
-    def sweep_of(self, claim: Claim) -> Sweep | None:
-        """The claim's sweep, called like the claim; None for one that cannot be checked."""
+    def sweep_of(self, claim: Claim, split: bool = False) -> Sweep | None:
+        """The claim's sweep, called like the claim; None for one that cannot be checked.
+
+        With `split` that of a claim on which seeds say different things, unless it has seeds of its own.
+        """
         if claim.not_checkable is not None:
             return None
         scene = self._scene_of(claim)
         given: dict[str, Any] = {key: getattr(scene, key) for key in Scene.model_fields}
         if given["seeds"] is None:
-            given["seeds"] = self.seeds
+            given["seeds"] = (self.seeds_if_split if split else None) or self.seeds
         sweep = Sweep(
             name=claim.id.lower(), **{key: value for key, value in given.items() if value is not None}
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from tiertune.tuner.cli.options import RESULTS, Figures, Json, OpenPage, Results
 
 if TYPE_CHECKING:
     from tiertune.tuner.claims.arrival import Arrivals
-    from tiertune.tuner.claims.definition import Claim
+    from tiertune.tuner.claims.definition import Claim, Claims
     from tiertune.tuner.claims.verdict import Judged
     from tiertune.tuner.sweep.definition import Sweep
     from tiertune.tuner.sweep.row import PlannedRow, Result
@@ -55,7 +56,8 @@ def reproduce(
 ) -> None:
     """Run published results again and say which come out.
 
-    Each claim is a sweep and checks on the medians over its seeds; campaigns
+    Each claim is a sweep and checks on the medians over its seeds, more of
+    them where one alone says otherwise and the file has more; campaigns
     whose winners it runs are run first. What was measured before with the same
     engine is read back; of what is not, each verdict is told on standard error
     as soon as it is known. Exit code 1 where a run crashed.
@@ -101,18 +103,27 @@ def reproduce(
     sweeps = {claim.id: sweep for claim in chosen if (sweep := loaded.sweep_of(claim)) is not None}
     untuned = _untuned(sweeps, results, campaigns, fresh)
     plans = {name: rows_of(sweep, results) for name, sweep in sweeps.items() if name not in untuned}
-    arrivals = Arrivals([claim for claim in chosen if claim.id in plans], plans, sweeps)
-    every = [plan for rows in plans.values() for plan in rows]
-    found = _measure(every, results, jobs, fresh, arrivals)
+
+    def verdict_on(claim: Claim) -> Judged:
+        if claim.id in untuned:
+            return Judged(claim, Verdict.NOT_CHECKABLE, "", "", untuned[claim.id])
+        if claim.id not in plans:
+            return judge(claim, [])
+        return judged_by_seed(claim, plans[claim.id], found, sweeps[claim.id].relative_to)
+
+    def run(these: Sequence[Claim], known: Mapping[str, Result]) -> dict[str, Result]:
+        rows = [plan for claim in these for plan in plans[claim.id]]
+        return _measure(rows, results, jobs, fresh, Arrivals(these, plans, sweeps), known)
+
+    found = run([claim for claim in chosen if claim.id in plans], {})
+    judged = [verdict_on(claim) for claim in chosen]
+    again = _with_more_seeds(loaded, [entry.claim for entry in judged if entry.split], sweeps)
+    if again:
+        sweeps |= again
+        plans |= {name: rows_of(sweep, results) for name, sweep in again.items()}
+        found |= run([claim for claim in chosen if claim.id in again], found)
+        judged = [verdict_on(claim) for claim in chosen]
     groups = {name: measured_groups(rows, found, sweeps[name].relative_to) for name, rows in plans.items()}
-    judged = [
-        Judged(claim, Verdict.NOT_CHECKABLE, "", "", untuned[claim.id])
-        if claim.id in untuned
-        else judged_by_seed(claim, plans[claim.id], found, sweeps[claim.id].relative_to)
-        if claim.id in plans
-        else judge(claim, [])
-        for claim in chosen
-    ]
     document: dict[str, Any] = {
         "claims": loaded.name,
         "score": score(judged),
@@ -150,10 +161,27 @@ def reproduce(
         raise typer.Exit(BUG)
 
 
+def _with_more_seeds(loaded: Claims, split: Sequence[Claim], sweeps: Mapping[str, Sweep]) -> dict[str, Sweep]:
+    """By id: the sweeps of claims on which seeds disagree, where the file has more seeds for those."""
+    from tiertune.tuner.cli.output import console
+
+    more = {claim.id: sweep for claim in split if (sweep := loaded.sweep_of(claim, split=True)) is not None}
+    again = {name: sweep for name, sweep in more.items() if sweep.seeds != sweeps[name].seeds}
+    if again:
+        told = f"seeds disagree on {', '.join(again)}: more of them"
+        console(stderr=True).print(told, markup=False, highlight=False, soft_wrap=True)
+    return again
+
+
 def _measure(
-    plans: Sequence[PlannedRow], results: Path, jobs: int, fresh: bool, arrivals: Arrivals | None = None
+    plans: Sequence[PlannedRow],
+    results: Path,
+    jobs: int,
+    fresh: bool,
+    arrivals: Arrivals | None = None,
+    known: Mapping[str, Result] = MappingProxyType({}),
 ) -> dict[str, Result]:
-    """Measures what is not cached; with `arrivals` each claim's verdict is told when its last run ends."""
+    """Measures what is neither known nor cached; with `arrivals` a verdict is told when its last run ends."""
     from tiertune.tuner.cli.output import console
     from tiertune.tuner.sweep.measurement import measure
     from tiertune.tuner.sweep.progress import watching
@@ -169,6 +197,7 @@ def _measure(
                 notify=notify,
                 listener=listener,
                 ended=arrivals.teller(notify) if arrivals else None,
+                known=known,
             )
     except BaseException as error:
         if not was_interrupted(error):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from tiertune.tuner.backend import Notify
 from tiertune.tuner.sweep.cache import Cache
@@ -49,15 +50,18 @@ def measure(
     listener: Callable[[Progress], None],
     ended: Ended | None = None,
     baselines: bool = True,
+    known: Mapping[str, Result] = MappingProxyType({}),
 ) -> dict[str, Result]:
     """Results by key of the run. Each is cached as soon as it is there, so that Ctrl-C loses none.
 
-    With `fresh` everything is measured again and replaces what was cached; with `timelines` results have
-    their time series.
+    With `fresh` everything but what is `known` is measured again and replaces what was cached; with
+    `timelines` results have their time series.
     """
     runs = runs_of(plans, baselines)
     with Cache(cache_path(results)) as cache:
-        found = {} if fresh else cache.read([run.key for run in runs], timelines)
+        found = {run.key: known[run.key] for run in runs if run.key in known}
+        if not fresh:
+            found |= cache.read([run.key for run in runs if run.key not in found], timelines)
         cached, failed = len(found), 0
         listener(Progress(len(runs), cached, cached, failed))
 
