@@ -45,6 +45,7 @@ def judged(tmp_path: Path, seconds: list[float], most: float) -> Judged:
         ([1, 2, 4], Verdict.MET, "missed by seed 3 alone"),
         ([4, 4, 3], Verdict.MISSED, "met by seed 3 alone"),
         ([4, 1, 4, 2, 5], Verdict.MISSED, "met by seeds 2 and 4 alone"),
+        ([1, 4, 4, 4, 2, 3], Verdict.MISSED, "met by seeds 1, 5 and 6 alone"),
         ([4, 5, 6], Verdict.MISSED, ""),
     ],
 )

@@ -50,7 +50,7 @@ class Judged:
         for seed in others:
             told.setdefault(self.by_seed[seed], []).append(str(seed))
         return "; ".join(
-            f"{verdict} by {'seeds' if seeds[1:] else 'seed'} {' and '.join(seeds)} alone"
+            f"{verdict} by {'seeds' if seeds[1:] else 'seed'} {_listed(seeds)} alone"
             for verdict, seeds in told.items()
         )
 
@@ -75,6 +75,10 @@ class Judged:
             "statement": claim.statement,
             "where": claim.where,
         }
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(", ".join(names).rsplit(", ", 1))
 
 
 def judge(claim: Claim, groups: Sequence[Group]) -> Judged:
