@@ -35,10 +35,11 @@ PURPOSES = {
 
 @dataclass
 class Pace:
-    """Counts of a campaign or sweep and an estimate of the time left, from this share of it on."""
+    """Counts of a campaign or sweep and an estimate of the time left."""
 
     clock: Clock = time.monotonic
     told_from: float = 0.0
+    """Share of what is to be done that has to be before an estimate is made."""
     total: int = 0
     done: int = 0
     done_before: int = 0

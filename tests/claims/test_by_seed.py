@@ -15,6 +15,7 @@ from tiertune.tuner.claims.definition import Claim
 from tiertune.tuner.claims.verdict import Judged, Verdict
 from tiertune.tuner.sweep.definition import Sweep
 from tiertune.tuner.sweep.matrix import rows_of
+from tiertune.tuner.sweep.measured import measured_rows
 from tiertune.tuner.sweep.row import Result
 
 
@@ -35,7 +36,7 @@ def judged(tmp_path: Path, seconds: list[float], most: float) -> Judged:
         for plan, took in zip(plans, seconds, strict=True)
         if plan.run is not None
     }
-    return judged_by_seed(Claim.model_validate(claim), plans, found, ())
+    return judged_by_seed(Claim.model_validate(claim), measured_rows(plans, found, ()))
 
 
 @pytest.mark.parametrize(
@@ -107,4 +108,6 @@ seeds: 1-5
         split, said = reproduced((low + middle) / 2, *more)
         assert list(split["by_seed"]) == ["1", "2", "3", "4", "5"]
         assert "seeds disagree on C-1: more of them" in said
+        if more:
+            assert "10 runs, 6 of them cached" in said, "what the first round measured is not measured again"
         assert split["measured"] == f"fast_hit_ratio all rows = {median(ratios):.4g}"

@@ -9,6 +9,7 @@ from tiertune.tuner.claims.by_seed import judged_by_seed
 from tiertune.tuner.claims.definition import Claim
 from tiertune.tuner.claims.verdict import Judged, Verdict
 from tiertune.tuner.sweep.definition import Sweep
+from tiertune.tuner.sweep.measured import measured_rows
 from tiertune.tuner.sweep.measurement import Ended, runs_of
 from tiertune.tuner.sweep.row import PlannedRow, Result, Run
 
@@ -33,7 +34,9 @@ class Arrivals:
     def judged_with(self, run: Run, found: Mapping[str, Result]) -> list[Judged]:
         """Claims whose last run this was, `found` being all results by key."""
         return [
-            judged_by_seed(claim, self._plans[claim.id], found, self._sweeps[claim.id].relative_to)
+            judged_by_seed(
+                claim, measured_rows(self._plans[claim.id], found, self._sweeps[claim.id].relative_to)
+            )
             for claim in self._waiting.get(run.key, [])
             if self._keys[claim.id] <= found.keys()
         ]

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tiertune.tuner.claims.definition import Claim
 from tiertune.tuner.claims.verdict import Judged, Verdict, judge
-from tiertune.tuner.sweep.axes import Reference
-from tiertune.tuner.sweep.measured import groups_of, measured_rows
-from tiertune.tuner.sweep.row import PlannedRow, Result
+from tiertune.tuner.sweep.measured import MeasuredRow, groups_of
 
 
-def judged_by_seed(
-    claim: Claim,
-    plans: Sequence[PlannedRow],
-    found: Mapping[str, Result],
-    references: Sequence[Reference],
-) -> Judged:
-    """The verdict by medians over the seeds of `plans`, with those by each seed alone; `found` is by key.
+def judged_by_seed(claim: Claim, rows: Sequence[MeasuredRow]) -> Judged:
+    """The verdict by medians over the seeds of `rows`, with those by each seed alone.
 
     Three seeds have no interval to speak of, but where they differ, chance has decided.
     """
-    rows = measured_rows(plans, found, references)
     judged = judge(claim, groups_of(rows))
     seeds = sorted({row.at.seed for row in rows})
     if judged.verdict is Verdict.NOT_CHECKABLE or len(seeds) < 2:

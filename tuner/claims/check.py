@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -35,6 +35,11 @@ KINDS_OF = {
     "most": BOUNDED,
 }
 """Kinds of checks that heed a key: with another kind it would seem to be checked, and is not."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a sentence has them: a, b and c."""
+    return " and ".join(", ".join(names).rsplit(", ", 1))
 
 
 class Position(Strict):
@@ -243,8 +248,7 @@ class Check(Strict):
         for key, kinds in KINDS_OF.items():
             if self.kind not in kinds and key in self.model_fields_set:
                 word = "kind" if len(kinds) == 1 else "kinds"
-                named = " and ".join(", ".join(kinds).rsplit(", ", 1))
-                yield (key,), f"is for {word} {named}, not {self.kind}"
+                yield (key,), f"is for {word} {listed(kinds)}, not {self.kind}"
         for key, given in (("over", [self.over]), ("each", self.each)):
             if "seed" in given:
                 yield (key,), "cannot be seed: figures are medians over seeds"

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from tiertune.tuner.claims.definition import Claim
 from tiertune.tuner.claims.verdict import Judged, Verdict, judge
 from tiertune.tuner.sweep.axes import Reference
-from tiertune.tuner.sweep.measured import measured_groups
+from tiertune.tuner.sweep.measured import groups_of, measured_rows
 from tiertune.tuner.sweep.row import PlannedRow, Result, Run, Setting
 from tiertune.workloads.definition import Carry, Workload
 
@@ -196,7 +196,7 @@ def rejudged(
     references: Sequence[Reference] = (),
 ) -> Perturbed:
     """The claim judged on perturbed rows."""
-    judged = judge(claim, measured_groups(perturbable.plans, found, references))
+    judged = judge(claim, groups_of(measured_rows(perturbable.plans, found, references)))
     if judged.verdict == Verdict.NOT_CHECKABLE:
         return Perturbed(perturbation, None, judged.reason)
     return Perturbed(perturbation, judged, "; ".join(perturbable.unchanged))

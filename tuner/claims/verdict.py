@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tiertune.tuner.claims.check import Check
+from tiertune.tuner.claims.check import Check, listed
 from tiertune.tuner.claims.compared import compared, together
 from tiertune.tuner.claims.definition import Claim
 from tiertune.tuner.claims.figure import MissingRowError, chosen_by
@@ -50,7 +50,7 @@ class Judged:
         for seed in others:
             told.setdefault(self.by_seed[seed], []).append(str(seed))
         return "; ".join(
-            f"{verdict} by {'seeds' if seeds[1:] else 'seed'} {_listed(seeds)} alone"
+            f"{verdict} by {'seeds' if seeds[1:] else 'seed'} {listed(seeds)} alone"
             for verdict, seeds in told.items()
         )
 
@@ -75,10 +75,6 @@ class Judged:
             "statement": claim.statement,
             "where": claim.where,
         }
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(", ".join(names).rsplit(", ", 1))
 
 
 def judge(claim: Claim, groups: Sequence[Group]) -> Judged:

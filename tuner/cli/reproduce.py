@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tiertune.tuner.claims.definition import Claim, Claims
     from tiertune.tuner.claims.verdict import Judged
     from tiertune.tuner.sweep.definition import Sweep
+    from tiertune.tuner.sweep.measured import MeasuredRow
     from tiertune.tuner.sweep.row import PlannedRow, Result
 
 # Papers and claims in the name of a file; it has all of them inside.
@@ -77,11 +78,11 @@ def reproduce(
     from tiertune.tuner.claims.by_seed import judged_by_seed
     from tiertune.tuner.claims.definition import load_claims
     from tiertune.tuner.claims.report import figures_of, render_html, render_markdown, score
-    from tiertune.tuner.claims.verdict import Judged, Verdict, judge
+    from tiertune.tuner.claims.verdict import Judged, Verdict
     from tiertune.tuner.cli.output import figure_files, print_json, show
     from tiertune.tuner.report.files import write_whole
     from tiertune.tuner.sweep.matrix import rows_of
-    from tiertune.tuner.sweep.measured import measured_groups
+    from tiertune.tuner.sweep.measured import groups_of, measured_rows
     from tiertune.tuner.trial import Status
 
     jobs = jobs or len(os.sched_getaffinity(0))
@@ -104,26 +105,30 @@ def reproduce(
     untuned = _untuned(sweeps, results, campaigns, fresh)
     plans = {name: rows_of(sweep, results) for name, sweep in sweeps.items() if name not in untuned}
 
+    found: dict[str, Result] = {}
+    rows: dict[str, list[MeasuredRow]] = {}
+
+    def run(these: Sequence[Claim]) -> None:
+        wanted = [plan for claim in these for plan in plans[claim.id]]
+        arrivals = Arrivals(these, plans, sweeps)
+        found.update(_measure(wanted, results, jobs, fresh, arrivals, known=found))
+        for claim in these:
+            rows[claim.id] = measured_rows(plans[claim.id], found, sweeps[claim.id].relative_to)
+
     def verdict_on(claim: Claim) -> Judged:
         if claim.id in untuned:
             return Judged(claim, Verdict.NOT_CHECKABLE, "", "", untuned[claim.id])
-        if claim.id not in plans:
-            return judge(claim, [])
-        return judged_by_seed(claim, plans[claim.id], found, sweeps[claim.id].relative_to)
+        return judged_by_seed(claim, rows.get(claim.id, []))
 
-    def run(these: Sequence[Claim], known: Mapping[str, Result]) -> dict[str, Result]:
-        rows = [plan for claim in these for plan in plans[claim.id]]
-        return _measure(rows, results, jobs, fresh, Arrivals(these, plans, sweeps), known)
-
-    found = run([claim for claim in chosen if claim.id in plans], {})
+    run([claim for claim in chosen if claim.id in plans])
     judged = [verdict_on(claim) for claim in chosen]
     again = _with_more_seeds(loaded, [entry.claim for entry in judged if entry.split], sweeps)
     if again:
         sweeps |= again
         plans |= {name: rows_of(sweep, results) for name, sweep in again.items()}
-        found |= run([claim for claim in chosen if claim.id in again], found)
-        judged = [verdict_on(claim) for claim in chosen]
-    groups = {name: measured_groups(rows, found, sweeps[name].relative_to) for name, rows in plans.items()}
+        run([claim for claim in chosen if claim.id in again])
+        judged = [verdict_on(entry.claim) if entry.claim.id in again else entry for entry in judged]
+    groups = {name: groups_of(those) for name, those in rows.items()}
     document: dict[str, Any] = {
         "claims": loaded.name,
         "score": score(judged),

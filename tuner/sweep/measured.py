@@ -247,13 +247,6 @@ def groups_of(rows: Sequence[MeasuredRow]) -> list[Group]:
     return groups
 
 
-def measured_groups(
-    plans: Sequence[PlannedRow], results: Mapping[str, Result], references: Sequence[Reference]
-) -> list[Group]:
-    """The groups of `measured_rows`."""
-    return groups_of(measured_rows(plans, results, references))
-
-
 def _settled(rows: Sequence[MeasuredRow]) -> float | None:
     changed = [row.values for row in rows if LAST_CHANGE in row.values]
     return median(values.get(CONVERGENCE, math.inf) for values in changed) if changed else None
