@@ -16,7 +16,7 @@ from itertools import chain
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import campaign, coordinator, live, systems, trials
+from tests.bench import campaign, coordinator, live, startup, systems, trials
 
 
 def main() -> int:
@@ -32,6 +32,7 @@ def main() -> int:
     quiet = "" if load <= 1 else ": not quiet, so read times as upper bounds"
     console.print(f"{os.cpu_count()} cores, load {load:.1f}{quiet}")
     sections: list[Callable[[], trials.Section]] = [
+        partial(startup.seconds_to_help, repetitions),
         partial(trials.seconds_per_trial, repetitions),
         partial(trials.fast_against_reference, repetitions),
         trials.memory_per_page,
