@@ -1,4 +1,4 @@
-"""Published times of GAPBS beside the model of its kernels: the file runs, and its page says what comes out."""
+"""Published times of GAPBS beside the model of its kernels: the file runs, and its page has what it finds."""
 
 from __future__ import annotations
 
