@@ -92,7 +92,7 @@ impl GraphProgram for Sssp {
             1 << 20,
             "distances that share a bucket; weights are 1 to 255",
         )
-        .or(Default::Int(64)),
+        .or(Default::Int(1)),
         SEED,
     ];
     const CLASSES: &'static [AccessClass] = &[
