@@ -192,7 +192,7 @@ class CarryBase(Strict):
     loading: Loading | None = Field(
         default=None,
         description="how a program of GAPBS got its graph, which decides where its arrays lie at first: "
-        + " or ".join(f"{name} ({meaning})" for name, meaning in loadings().items())
+        + ", ".join(f"{name} ({meaning})" for name, meaning in loadings().items())
         + "; absent: as if it had always been there",
     )
 
@@ -413,7 +413,9 @@ class Workload(Strict):
             raise InputError(f"workload {self.name} has no preset '{name}'; {hint}")
         document = self._sized(name, chosen)
         if not chosen.resizes:
-            same: dict[str, Any] = {"sim": self.sim, "native": self.native, "presets": {}}
+            # What it carries is how its input is loaded.
+            sim = Workload.model_validate(document).sim if chosen.carry else self.sim
+            same: dict[str, Any] = {"sim": sim, "native": self.native, "presets": {}}
             return self.model_copy(update={**document, **same})
         # Neither a command that is written out nor the original program's is one of this size.
         return Workload.model_validate(document)

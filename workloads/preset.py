@@ -46,7 +46,7 @@ class Preset(Strict):
         default={}, description="parameters of the recorded kernel that are other ones"
     )
     carry: dict[str, Value] = Field(
-        default={}, description="sizes that the recording is carried to that are other ones"
+        default={}, description="sizes that the recording is carried to, and loading, that are other ones"
     )
     share: Annotated[Number, Field(gt=0, le=1)] | None = Field(
         default=None, description="for streams: part of their operations and seconds that is run; absent: all"
@@ -58,7 +58,8 @@ class Preset(Strict):
     @property
     def resizes(self) -> bool:
         """Whether the program itself runs at another size than in the workload."""
-        return bool(self.record or self.carry or self.share is not None or self.size_share is not None)
+        sizes = self.carry.keys() - {"loading"}
+        return bool(self.record or sizes or self.share is not None or self.size_share is not None)
 
     def fitting(
         self, kernel: str | None, has_streams: bool, counted: Iterable[str]

@@ -168,8 +168,29 @@ pub struct Driver<'w> {
     co_runners: CoRunners,
     unbooked_bytes: Vec<[f64; 2]>,
     curves: Vec<TierLatency>,
-    /// The load phase is no part of a run, so that what makes room in it costs nothing.
+    /// What is there before the first phase was placed before the run, so that what makes room for it costs nothing.
     loading: bool,
+    /// Phases before the run: when the last of them began, if it is under way, and what they took.
+    untimed: Untimed,
+}
+
+/// Time and operations that do not count.
+#[derive(Debug, Default)]
+struct Untimed {
+    since: Option<(Nanos, f64)>,
+    ns: Nanos,
+    ops: f64,
+}
+
+impl Untimed {
+    /// A phase begins, or the run ends, after so many operations.
+    fn turn(&mut self, now: Nanos, ops: f64, timed: bool) {
+        if let Some((since, before)) = self.since.take() {
+            self.ns += now - since;
+            self.ops += ops - before;
+        }
+        self.since = (!timed).then_some((now, ops));
+    }
 }
 
 impl<'w> Driver<'w> {
@@ -235,6 +256,7 @@ impl<'w> Driver<'w> {
             unbooked_bytes: vec![[0.0; 2]; tiers],
             curves: request.machine.tiers.iter().map(TierLatency::new).collect(),
             loading: true,
+            untimed: Untimed::default(),
         };
         if needs.truth {
             let (co_runners, busy_cores) = (driver.co_runners.clone(), driver.overheads.busy_cores);
@@ -318,6 +340,7 @@ impl<'w> Driver<'w> {
 
     /// Frees and allocates what a phase begins with.
     pub fn begin_phase(&mut self, now: Nanos, phase: &'w Phase) {
+        self.untimed.turn(now, self.totals.ops, phase.timed);
         self.threads = phase.groups.iter().map(|group| group.threads).sum();
         if self.timeline.is_on() && self.phases.last().is_none_or(|last| last.name != phase.name) {
             self.phases.push(PhaseStart {
@@ -338,6 +361,12 @@ impl<'w> Driver<'w> {
         if let Accessed::Rates(touches) = &mut self.accessed {
             touches.begin(phase);
         }
+    }
+
+    /// Time since the run began, as far as it counts.
+    #[must_use]
+    pub fn timed_ns(&self, now: Nanos) -> Nanos {
+        now - self.untimed.ns - self.untimed.since.map_or(0, |(since, _)| now - since)
     }
 
     /// Calls the policy and takes up what it asks for.
@@ -638,11 +667,15 @@ impl<'w> Driver<'w> {
             .filter(background)
             .map(|c| c.end.saturating_sub(now))
             .sum();
+        self.untimed.turn(now, self.totals.ops, true);
+        let timed_ns = self.timed_ns(now) as f64;
+        let loading_ns = self.untimed.ns as f64;
         let t = &self.totals;
         let m = &mut self.metrics;
         m.migration_busy_s -= unfinished as f64 / 1e9;
-        m.runtime_s = now as f64 / 1e9;
-        m.throughput_mops = t.ops / t.ns * 1e3;
+        m.runtime_s = timed_ns / 1e9;
+        m.loading_s = loading_ns / 1e9;
+        m.throughput_mops = (t.ops - self.untimed.ops) / (t.ns - loading_ns) * 1e3;
         m.fast_hit_ratio = if t.reads > 0.0 { t.fast_reads / t.reads } else { 0.0 };
         m.promotions = t.promotions;
         m.demotions = t.demotions;

@@ -178,7 +178,9 @@ impl<'w> Fast<'w> {
 
     /// Whether so much time has passed that the run is given up.
     fn is_hopeless(&self) -> bool {
-        self.request.give_up_s.is_some_and(|s| self.now as f64 > s * 1e9)
+        self.request
+            .give_up_s
+            .is_some_and(|s| self.driver.timed_ns(self.now) as f64 > s * 1e9)
     }
 
     fn run_phase(&mut self, phase: &'w Phase) {

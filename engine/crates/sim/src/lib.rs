@@ -68,7 +68,7 @@ pub fn run_system(workload: &Workload, request: &Request, system: &dyn Tiering) 
             ..request.clone()
         };
         let (result, rehearsed) = run_mode(workload, &earlier, rehearsal)?;
-        profiling_s = result.metrics.runtime_s;
+        profiling_s = result.metrics.loading_s + result.metrics.runtime_s;
         policy.learn(&rehearsed.save()).map_err(|error| RunError::Rehearsal {
             system: system.name(),
             problem: error.to_string(),

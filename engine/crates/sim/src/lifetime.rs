@@ -36,23 +36,29 @@ pub(crate) fn settle(model: &WorkloadModel, objects: &mut [Object]) -> Result<()
 }
 
 impl WorkloadModel {
-    /// The most bytes of objects that exist at a time, those left out that are gone when the first phase begins: what is
-    /// called the footprint, of which ratios are shares.
+    /// The most bytes of objects that exist at a time, those left out that are gone when the first phase that is timed begins:
+    /// what is called the footprint, of which ratios are shares.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         let bytes = |names: &[String]| -> u64 {
             let named = self.objects.iter().filter(|object| names.contains(&object.name));
             named.map(|object| object.bytes).sum()
         };
-        let phases = || self.blocks.iter().flat_map(|block| &block.phases);
-        let later: Vec<String> = phases().flat_map(|phase| phase.allocate.clone()).collect();
+        let phases = || {
+            let blocks = self.blocks.iter();
+            blocks.flat_map(|block| block.phases.iter().map(|phase| (phase, !block.untimed)))
+        };
+        let later: Vec<String> = phases().flat_map(|(phase, _)| phase.allocate.clone()).collect();
         let of_run = self.objects.iter().filter(|object| object.freed_after.is_none());
         let all: u64 = of_run.map(|object| object.bytes).sum();
         let mut there = all - bytes(&later);
-        let mut peak = there;
-        for phase in phases() {
+        let mut peak = 0;
+        for (phase, timed) in phases() {
+            let before = there;
             there = there.saturating_sub(bytes(&phase.free)) + bytes(&phase.allocate);
-            peak = peak.max(there);
+            if timed {
+                peak = peak.max(before).max(there);
+            }
         }
         peak
     }

@@ -52,9 +52,9 @@ pub(crate) use figures;
 figures! {
     /// The figures of one run.
     Metrics METRICS
-    /// Simulated time from the first to the last operation.
+    /// Simulated time from the first to the last operation, loading left out.
     runtime_s "s" "minimize" "objective";
-    /// Operations of all threads per second.
+    /// Operations of all threads per second, those of loading left out.
     throughput_mops "1e6 op/s" "maximize" "objective";
     /// Share of memory reads that the fast tier served.
     fast_hit_ratio "" "maximize" "secondary";
@@ -102,6 +102,8 @@ figures! {
     slow_bandwidth_gbps "1e9 B/s" "" "covariate";
     /// Simulated time of the profiling run beforehand, for systems that profile offline.
     profiling_s "s" "" "covariate";
+    /// Simulated time of loading before the run, where it is replayed; what moves in it is among all other figures.
+    loading_s "s" "" "covariate";
     /// Reads that reached memory.
     simulated_accesses "accesses" "" "covariate";
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tiertune_workload::carry::Replay;
+use tiertune_workload::carry::{Replay, ReplaySlice};
 
 use crate::scenario::{Block, GroupModel, Law, ObjectModel, PhaseModel, StreamModel, WorkloadModel};
 
@@ -26,7 +26,7 @@ fn unlike<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
     numbered.collect()
 }
 
-/// The workload of a carried profile on `threads` threads: every slice is a phase.
+/// The workload of a carried profile on `threads` threads: every slice is a phase, and what comes before the run is not timed.
 #[must_use]
 pub fn workload_of(replay: Replay, threads: u32) -> WorkloadModel {
     let names = unlike(replay.objects.iter().map(|o| o.name.as_str()));
@@ -45,48 +45,54 @@ pub fn workload_of(replay: Replay, threads: u32) -> WorkloadModel {
         })
         .collect();
     let called = |numbers: &[usize]| numbers.iter().map(|number| names[*number].clone()).collect();
-    let phases = replay
-        .slices
-        .into_iter()
-        .map(|slice| PhaseModel {
-            name: slice.phase,
-            seconds: None,
-            free: called(&slice.free),
-            allocate: called(&slice.allocate),
-            groups: vec![GroupModel {
-                name: "workers".into(),
-                threads,
-                ops: Some(slice.ops),
-                cpu_ns_per_op: slice.cpu_ns_per_op,
-                locked_per_op: slice.locked_per_op,
-                locked_lookups_per_op: Some(slice.locked_lookups_per_op),
-                streams: slice
-                    .streams
-                    .into_iter()
-                    .map(|s| StreamModel {
-                        object: names[s.object].clone(),
-                        law: Law::Bins { weights: s.weights },
-                        class: s.class,
-                        reads_per_op: s.reads_per_op,
-                        writebacks_per_op: s.writebacks_per_op,
-                        stores_per_op: s.stores_per_op,
-                        mlp: None,
-                        prefetched_share: Some(s.prefetched_share),
-                        random_share: Some(s.random_share),
-                        missed_llc: true,
-                        llc_hits_per_op: s.llc_hits_per_op,
-                        partitioned: s.partitioned,
-                    })
-                    .collect(),
-            }],
-        })
-        .collect();
+    let phase = |slice: ReplaySlice| PhaseModel {
+        name: slice.phase,
+        seconds: None,
+        free: called(&slice.free),
+        allocate: called(&slice.allocate),
+        groups: vec![GroupModel {
+            name: "workers".into(),
+            threads: if slice.one_thread { 1 } else { threads },
+            ops: Some(slice.ops),
+            cpu_ns_per_op: slice.cpu_ns_per_op,
+            locked_per_op: slice.locked_per_op,
+            locked_lookups_per_op: Some(slice.locked_lookups_per_op),
+            streams: slice
+                .streams
+                .into_iter()
+                .map(|s| StreamModel {
+                    object: names[s.object].clone(),
+                    law: Law::Bins { weights: s.weights },
+                    class: s.class,
+                    reads_per_op: s.reads_per_op,
+                    writebacks_per_op: s.writebacks_per_op,
+                    stores_per_op: s.stores_per_op,
+                    mlp: None,
+                    prefetched_share: Some(s.prefetched_share),
+                    random_share: Some(s.random_share),
+                    missed_llc: true,
+                    llc_hits_per_op: s.llc_hits_per_op,
+                    partitioned: s.partitioned,
+                })
+                .collect(),
+        }],
+    };
+    let before = Block {
+        repeat: 1,
+        untimed: true,
+        phases: replay.loading.into_iter().map(phase).collect(),
+    };
+    let run = Block {
+        repeat: replay.repeat,
+        untimed: false,
+        phases: replay.slices.into_iter().map(phase).collect(),
+    };
     WorkloadModel {
         objects,
-        blocks: vec![Block {
-            repeat: replay.repeat,
-            phases,
-        }],
+        blocks: [before, run]
+            .into_iter()
+            .filter(|block| !block.phases.is_empty())
+            .collect(),
         // Kernels that are recorded run in teams, which the first thread is in.
         first_thread_waits: false,
     }
@@ -124,6 +130,7 @@ mod tests {
             partitioned: false,
         };
         let replay = Replay {
+            loading: Vec::new(),
             objects: ["tuples", "tuples 2", "tuples", "leaves", "tuples"]
                 .map(object)
                 .to_vec(),
@@ -133,6 +140,7 @@ mod tests {
                 cpu_ns_per_op: 1.0,
                 locked_per_op: 0.0,
                 locked_lookups_per_op: 0.0,
+                one_thread: false,
                 free: Vec::new(),
                 allocate: Vec::new(),
                 streams: (0..5).map(|object| stream(object, 1.0 + object as f64)).collect(),

@@ -284,6 +284,9 @@ pub struct Block {
     /// How often.
     #[serde(default = "once")]
     pub repeat: u32,
+    /// Whether this is before the run: systems act, but the time does not count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untimed: bool,
     /// In order.
     pub phases: Vec<PhaseModel>,
 }

@@ -179,6 +179,8 @@ pub struct Group {
 pub struct Phase {
     /// Name in reports.
     pub name: String,
+    /// Whether its time counts.
+    pub timed: bool,
     /// Fixed duration.
     pub seconds: Option<f64>,
     /// Objects freed when it begins.
@@ -291,6 +293,7 @@ impl Workload {
                 max_threads = max_threads.max(groups.iter().map(|g| g.threads).sum());
                 phases.push(Phase {
                     name: phase.name.clone(),
+                    timed: !block.untimed,
                     seconds: phase.seconds,
                     free: lifetime::indices(&objects, &phase.free)?,
                     allocate: lifetime::indices(&objects, &phase.allocate)?,
@@ -302,6 +305,9 @@ impl Workload {
         }
         if phases.is_empty() {
             return Err(RunError::Workload("it has no phases".into()));
+        }
+        if !phases.iter().any(|phase: &Phase| phase.timed) {
+            return Err(RunError::Workload("none of its phases is timed".into()));
         }
         let mut workload = Self {
             page_bytes,

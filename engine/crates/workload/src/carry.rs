@@ -21,6 +21,7 @@ pub(crate) mod loading;
 mod longer;
 mod mapping;
 mod notes;
+mod reading;
 mod reshape;
 pub(crate) mod rows;
 pub(crate) mod stretch;
@@ -140,6 +141,9 @@ impl TryFrom<Map<String, Json>> for CarrySpec {
 pub struct Replay {
     /// Objects in the order in which they are first touched.
     pub objects: Vec<ReplayObject>,
+    /// Slices before the run, which are not timed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loading: Vec<ReplaySlice>,
     /// Slices of work in order.
     pub slices: Vec<ReplaySlice>,
     /// How often the whole list of slices runs.
@@ -194,6 +198,9 @@ pub struct ReplaySlice {
     /// Locked instructions per operation with a lookup since the one before.
     #[serde(default)]
     pub locked_lookups_per_op: f64,
+    /// Whether one thread does it while all others wait.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_thread: bool,
     /// Objects freed when it begins, as positions in [`Replay::objects`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub free: Vec<usize>,

@@ -137,6 +137,7 @@ impl Measured {
             cpu_ns_per_op: slice.cpu_ns_per_op,
             locked_per_op: 0.0,
             locked_lookups_per_op: 0.0,
+            one_thread: false,
             free: Vec::new(),
             allocate: Vec::new(),
             streams: Vec::new(),
@@ -175,6 +176,7 @@ impl Measured {
             freed_after: None,
         });
         Ok(Replay {
+            loading: Vec::new(),
             objects: replayed.collect(),
             slices,
             repeat: spec.runs,

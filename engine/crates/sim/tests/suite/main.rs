@@ -10,6 +10,7 @@ mod fidelity_nomad;
 mod fidelity_pact;
 mod fidelity_recorded;
 mod invariants;
+mod loading;
 mod mechanics;
 mod observe;
 mod oracle;

@@ -115,6 +115,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             cpu_ns_per_op: slice.cpu_ns_per_op * longer.computing(slice),
             locked_per_op: slice.locked_behind_miss as f64 / slice.work(),
             locked_lookups_per_op: slice.locked_behind_lookup as f64 / slice.work(),
+            one_thread: false,
             free: Vec::new(),
             allocate: Vec::new(),
             streams: Vec::new(),
@@ -175,8 +176,12 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
     let before = spec
         .loading
         .into_iter()
-        .flat_map(|loading| loading.objects(target.vertices, passing + 1));
+        .flat_map(|loading| loading.objects(target.vertices, passing + 1, spec.page_bytes));
     let objects: Vec<ReplayObject> = before.chain(there).collect();
+    let at_start = |number: usize| !slices.iter().any(|slice| slice.allocate.contains(&number));
+    let loaded = spec
+        .loading
+        .map(|loading| loading.slices(&objects, at_start, spec.page_bytes));
     let mut notes = size_notes(profile, recorded_scale, scale, graph, &target, carried_bytes);
     notes.extend(chance_left_out.then(chance_note));
     notes.extend(sources_note(profile, &streams, graph, scale));
@@ -188,6 +193,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             .filter_map(|number| object_note(&metadata.objects[*number], &growths[*number], spec.page_bytes)),
     );
     Ok(Replay {
+        loading: loaded.unwrap_or_default(),
         objects,
         slices,
         repeat: spec.runs,

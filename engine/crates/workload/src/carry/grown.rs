@@ -168,6 +168,7 @@ mod tests {
             cpu_ns_per_op: 1.0,
             locked_per_op: 0.0,
             locked_lookups_per_op: 0.0,
+            one_thread: false,
             free: Vec::new(),
             allocate: Vec::new(),
             streams: streams.collect(),
@@ -176,6 +177,7 @@ mod tests {
 
     fn replay(repeat: u32) -> Replay {
         Replay {
+            loading: Vec::new(),
             objects: vec![object("loaded", 3, 1), object("grown", 10, 5), object("late", 2, 1)],
             slices: vec![
                 slice(&[(0, &[1.0])]),

@@ -64,6 +64,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
                 cpu_ns_per_op: profile.metadata.slices[inside[0]].cpu_ns_per_op,
                 locked_per_op: 0.0,
                 locked_lookups_per_op: 0.0,
+                one_thread: false,
                 free: Vec::new(),
                 allocate: Vec::new(),
                 streams: vec![ReplayStream {
@@ -104,6 +105,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
     ];
     notes.extend(super::notes::window_note(profile));
     Ok(Replay {
+        loading: Vec::new(),
         objects: vec![ReplayObject {
             name: "table".to_owned(),
             bytes: table_bytes,

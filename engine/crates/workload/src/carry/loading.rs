@@ -1,9 +1,10 @@
-//! What of a graph's loading decides where its arrays lie by first touch: their order, and what lay in memory before
-//! them and is gone when the run begins.
+//! How a graph gets into memory. By first touch that decides where its arrays lie: their order, and what lay in memory before
+//! them and is gone when the run begins. Where loading is part of what is replayed, systems act meanwhile.
 
 use serde_json::{Value as Json, json};
 
-use super::{CarryError, ReplayObject};
+use super::reading::{self, Reading};
+use super::{CarryError, ReplayObject, ReplaySlice};
 use crate::kernel::Kernel;
 use crate::kernels::graph::GAPBS;
 use crate::parameter::suggestion;
@@ -12,8 +13,10 @@ use crate::parameter::suggestion;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loading {
     /// Read from a serialized file (`-f graph.sg`): its offsets, the neighbours, then the index, made of the offsets,
-    /// which are freed (`ReadSerializedGraph` in src/reader.h).
+    /// which are freed (`ReadSerializedGraph` in src/reader.h). Nothing but their places is left of it.
     Serialized,
+    /// The same, replayed before the first operation that is timed.
+    Read,
     /// Generated and built (`-g`, `-u`). The edges are gone when the graph is copied without its duplicates; beside
     /// the copy are the number of edges of each vertex and the offsets made of them, and the graph as it was, all
     /// freed after it (`SquishCSR` in src/builder.h). That graph came after the edges, which filled fast memory, and is
@@ -22,8 +25,13 @@ pub enum Loading {
 }
 
 impl Loading {
-    const ALL: [(Self, &'static str, &'static str); 2] = [
+    const ALL: [(Self, &'static str, &'static str); 3] = [
         (Self::Serialized, "serialized", "read from a file, -f"),
+        (
+            Self::Read,
+            "read",
+            "read from a file, -f, in phases before the timed ones, in which systems act",
+        ),
         (Self::Generated, "generated", "-g, -u"),
     ];
 
@@ -32,8 +40,11 @@ impl Loading {
         let found = Self::ALL.iter().find(|(_, known, _)| *known == name);
         let near = || suggestion(name, Self::ALL.iter().map(|(_, known, _)| *known));
         found.map(|(loading, _, _)| *loading).ok_or_else(|| {
-            let [one, other] = Self::ALL.map(|(_, known, _)| known);
-            format!("carry.loading is '{name}', it must be {one} or {other}{}", near())
+            let [first, second, last] = Self::ALL.map(|(_, known, _)| known);
+            format!(
+                "carry.loading is '{name}', it must be {first}, {second} or {last}{}",
+                near()
+            )
         })
     }
 
@@ -47,32 +58,62 @@ impl Loading {
     /// The arrays that are there before the run only, in order of first touch, and their bytes for each vertex.
     pub(super) fn passing(self) -> &'static [(&'static str, u64)] {
         match self {
-            Self::Serialized => &[("offsets", 8)],
-            Self::Generated => &[("squished_degrees", 4), ("offsets", 8)],
+            Self::Serialized | Self::Read => &[(OFFSETS, 8)],
+            Self::Generated => &[("squished_degrees", 4), (OFFSETS, 8)],
         }
     }
 
     /// The graph's arrays in order of first touch, before all others of the run.
     pub(super) fn order(self) -> [&'static str; 2] {
         match self {
-            Self::Serialized => ["neighbours", "index"],
-            Self::Generated => ["index", "neighbours"],
+            Self::Serialized | Self::Read => [NEIGHBOURS, INDEX],
+            Self::Generated => [INDEX, NEIGHBOURS],
         }
     }
 
     /// What is there before the run only as objects, for a graph whose last array is the one at this place.
-    pub(super) fn objects(self, vertices: u64, last: usize) -> impl Iterator<Item = ReplayObject> {
+    pub(super) fn objects(self, vertices: u64, last: usize, page_bytes: u64) -> impl Iterator<Item = ReplayObject> {
         self.passing().iter().map(move |(name, bytes)| ReplayObject {
             name: (*name).to_owned(),
             bytes: bytes * vertices,
-            bins: 1,
+            bins: if self == Self::Read {
+                reading::bins(bytes * vertices, page_bytes)
+            } else {
+                1
+            },
             scattered: false,
             mapping_bytes: None,
             side_by_side: false,
-            freed_after: Some(last),
+            freed_after: (self != Self::Read).then_some(last),
         })
     }
+
+    /// What is replayed before the run of a graph with these objects, of which `at_start` are there when it begins.
+    pub(super) fn slices(
+        self,
+        objects: &[ReplayObject],
+        at_start: impl Fn(usize) -> bool,
+        page_bytes: u64,
+    ) -> Vec<ReplaySlice> {
+        let place = |name: &str| objects.iter().position(|object| object.name == name);
+        match (self, place(OFFSETS), place(NEIGHBOURS), place(INDEX)) {
+            (Self::Read, Some(offsets), Some(neighbours), Some(index)) => {
+                let read = Reading {
+                    objects,
+                    offsets,
+                    neighbours,
+                    index,
+                };
+                read.slices(at_start, page_bytes)
+            }
+            _ => Vec::new(),
+        }
+    }
 }
+
+const OFFSETS: &str = "offsets";
+const NEIGHBOURS: &str = "neighbours";
+const INDEX: &str = "index";
 
 /// Whether programs like this one load their graph so.
 fn is_loaded(kernel: &Kernel) -> bool {

@@ -66,6 +66,7 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
             cpu_ns_per_op: slice.cpu_ns_per_op,
             locked_per_op: slice.locked_behind_miss as f64 / slice.work(),
             locked_lookups_per_op: slice.locked_behind_lookup as f64 / slice.work(),
+            one_thread: false,
             free: Vec::new(),
             allocate: Vec::new(),
             streams: Vec::new(),
@@ -112,6 +113,7 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
         object.side_by_side = spec.is_some_and(|spec| spec.side_by_side);
     }
     let mut replay = Replay {
+        loading: Vec::new(),
         notes: Vec::new(),
         objects: replayed,
         slices,

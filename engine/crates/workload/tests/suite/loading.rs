@@ -74,6 +74,7 @@ fn every_program_of_gapbs_has_its_graph_first() {
         let plain = names(&profile.carry(&spec(json!({"page_bytes": 4096}))).unwrap());
         for (loading, first) in [
             ("serialized", &["offsets", "neighbours", "index"][..]),
+            ("read", &["offsets", "neighbours", "index"]),
             ("generated", &["squished_degrees", "offsets", "index", "neighbours"]),
         ] {
             let carried = profile.carry(&spec(json!({"page_bytes": 4096, "loading": loading})));
@@ -99,5 +100,62 @@ fn loading_is_for_programs_of_gapbs() {
     ] {
         let error = plan(&request(kernel), &asked, 1 << 20).unwrap_err();
         assert!(error.to_string().contains("is not; leave it out"), "{error}");
+    }
+}
+
+#[test]
+fn reading_a_graph_writes_each_of_its_arrays_once_before_the_run() {
+    let kernel = json!({"kernel": "bc", "graph": "kron", "scale": 12, "degree": 8, "llc_bytes": 65536});
+    let profile = record(&request(kernel)).unwrap();
+    for (page_bytes, scale) in [(4096, 12), (4096, 16), (2 << 20, 20)] {
+        let carried = |loading| {
+            profile
+                .carry(&spec(
+                    json!({"page_bytes": page_bytes, "scale": scale, "loading": loading}),
+                ))
+                .unwrap()
+        };
+        let (placed, read) = (carried("serialized"), carried("read"));
+        assert!(placed.loading.is_empty());
+        check_shape(&Replay {
+            slices: read.loading.clone(),
+            ..read.clone()
+        });
+        // The run is the same, whatever was before it.
+        assert_eq!((&read.slices, read.repeat), (&placed.slices, placed.repeat));
+        assert!(read.objects.iter().all(|object| object.freed_after.is_none()));
+        let mut written = BTreeMap::new();
+        for slice in &read.loading {
+            for stream in &slice.streams {
+                *written.entry(names(&read)[stream.object].clone()).or_insert(0.0) +=
+                    stream.writebacks_per_op * slice.ops * 64.0;
+                assert!(slice.one_thread == (slice.phase == "read"), "{}", slice.phase);
+                assert!(
+                    slice.phase == "index" || stream.stores_per_op == 0.0,
+                    "no sampler sees the kernel's stores"
+                );
+            }
+        }
+        for object in &read.objects[..3] {
+            let (found, bytes) = (written.get(&object.name).copied().unwrap_or(0.0), object.bytes as f64);
+            assert!(
+                (found / bytes - 1.0).abs() < 1e-3,
+                "{}: {found} of {bytes}",
+                object.name
+            );
+        }
+        // Everything comes before it is touched, and the offsets alone go.
+        let mut there: Vec<usize> = vec![0];
+        for slice in read.loading.iter().chain(&read.slices) {
+            there.retain(|number| !slice.free.contains(number));
+            there.extend(&slice.allocate);
+            assert!(
+                slice.streams.iter().all(|stream| there.contains(&stream.object)),
+                "{}",
+                slice.phase
+            );
+        }
+        let freed: Vec<usize> = read.loading.iter().flat_map(|slice| slice.free.clone()).collect();
+        assert_eq!(freed, [0]);
     }
 }
