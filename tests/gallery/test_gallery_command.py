@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ import yaml
 from tests.cli.page_commands import check_commands
 from tests.cli.small import tiertune, write_small
 from tests.configs.corpus import ROOT
+from tests.gallery.entries import PLAIN, entry_of, made_by
 from tests.transfer.few import CONTEXTS, write_few
 from tiertune import __version__, engine
-from tiertune.tuner.gallery.definition import load_gallery
+from tiertune.tuner.gallery.answer import uncommitted
+from tiertune.tuner.gallery.definition import Gallery, load_gallery
+from tiertune.tuner.host_facts import environment_facts
 
 QUICK = ("--seeds", "5", "--candidates", "1")
 
@@ -30,6 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = tiertune("gallery", "few", *results)
     assert done.exit_code == 0, done.stderr
     assert done.stdout.splitlines()[-1].endswith("hemem.yaml")
+    (made / "said").write_text(done.stderr)
     assert tiertune("report", "few", *results).exit_code == 0
     return made
 
@@ -79,7 +84,20 @@ def test_entries_say_what_the_report_says(folder: Path) -> None:
         assert (made.tiertune, made.engine) == (__version__, engine.version())
         assert made.builds == [engine.sources()]
         assert made.command == "tiertune tune results/few/campaign.yaml --results results-again"
+        git = environment_facts()["git"]
+        assert (made.commit, made.modified) == (git.get("commit"), git.get("modified"))
     assert cells == {}
+    assert ("uncommitted" in (folder / "said").read_text()) == bool(git.get("modified"))
+
+
+def test_entries_that_no_commit_holds_are_counted() -> None:
+    clean, unknown, unclean = (
+        entry_of(replace(PLAIN, threads=threads), made=made_by(modified=modified))
+        for threads, modified in enumerate((False, None, True), start=1)
+    )
+    galleries = [Gallery(name="hemem", entries=[clean, unclean]), Gallery(name="tpp", entries=[unknown])]
+    assert uncommitted(galleries).startswith("1 of 3 entries: ")
+    assert uncommitted([Gallery(name="hemem", entries=[clean, unknown])]) == ""
 
 
 def test_the_gain_is_of_validation_and_not_of_the_search(folder: Path) -> None:

@@ -106,7 +106,7 @@ def _gather(
     from tiertune.tuner.cli.campaign import tuned_campaign
     from tiertune.tuner.cli.output import console, print_json
     from tiertune.tuner.cli.policies import words
-    from tiertune.tuner.gallery.answer import listing
+    from tiertune.tuner.gallery.answer import listing, uncommitted
     from tiertune.tuner.gallery.definition import FOLDER
     from tiertune.tuner.gallery.folder import write_galleries
     from tiertune.tuner.gallery.gathering import gather
@@ -123,6 +123,8 @@ def _gather(
     gathered = gather(names, results, words(policies))
     paths = write_galleries(folder or results / FOLDER, gathered)
     rows = listing(gathered, now())
+    if told := uncommitted(gathered):
+        console(stderr=True).print(told, markup=False, soft_wrap=True)
     if as_json:
         print_json({"entries": rows, "files": [str(path) for path in paths]})
         return

@@ -122,3 +122,13 @@ def listing(galleries: Sequence[Gallery], here: Now) -> list[Data]:
         for gallery in galleries
         for entry in gallery.entries
     ]
+
+
+def uncommitted(galleries: Sequence[Gallery]) -> str:
+    """A sentence on entries of a checkout that no commit holds; empty where there are none."""
+    made = [entry.made_by for gallery in galleries for entry in gallery.entries]
+    number = sum(bool(one.modified) for one in made)
+    if not number:
+        return ""
+    which = f"{number} of {len(made)} entries"
+    return f"{which}: the checkout had uncommitted changes, which its commit does not hold"

@@ -48,6 +48,9 @@ class MadeBy(Strict):
         default=None, description="digest of the file of the system, where it is a policy written in Python"
     )
     commit: Text | None = Field(default=None, description="commit of the checkout, where it was one")
+    modified: bool | None = Field(
+        default=None, description="whether it had uncommitted changes, which the commit does not hold"
+    )
     command: Text = Field(description="the command that makes it again")
     confirmed: Confirmed | None = Field(
         default=None, description="later versions with which it is the same; `tiertune gallery --renew`"

@@ -170,13 +170,15 @@ def _made_by(
         for package in ("tiertune", "tiertune-engine")
     }
     builds = {one.get("backend", {}).get("engine digest") for one in facts} - {None}
-    commits = {one.get("git", {}).get("commit") for one in facts} - {None}
+    checkouts = [one["git"] for one in facts if one.get("git")]
+    commits = {git["commit"] for git in checkouts}
     return MadeBy(
         tiertune=SEVERAL.join(versions["tiertune"]) or "unknown",
         engine=SEVERAL.join(versions["tiertune-engine"]) or "unknown",
         builds=sorted(builds),
         code=None if code is None else code[:CODE_DIGITS],
         commit=SEVERAL.join(sorted(commits)) or None,
+        modified=any(git["modified"] for git in checkouts) if checkouts else None,
         command=command,
     )
 

@@ -169,7 +169,7 @@ pub struct Driver<'w> {
     unbooked_bytes: Vec<[f64; 2]>,
     curves: Vec<TierLatency>,
     /// What is there before the first phase was placed before the run, so that what makes room for it costs nothing.
-    loading: bool,
+    placing: bool,
     /// Phases before the run: when the last of them began, if it is under way, and what they took.
     untimed: Untimed,
 }
@@ -255,7 +255,7 @@ impl<'w> Driver<'w> {
             co_runners: CoRunners::new(&request.contention, &request.machine.tiers),
             unbooked_bytes: vec![[0.0; 2]; tiers],
             curves: request.machine.tiers.iter().map(TierLatency::new).collect(),
-            loading: true,
+            placing: true,
             untimed: Untimed::default(),
         };
         if needs.truth {
@@ -278,7 +278,7 @@ impl<'w> Driver<'w> {
                 }
             }
         }
-        driver.loading = false;
+        driver.placing = false;
         driver.wake = Some(0);
         driver.wake_if_due(0);
         Ok(driver)
@@ -315,7 +315,7 @@ impl<'w> Driver<'w> {
             self.migrator.cancel(0..Page::MAX, now, &mut self.memory);
         }
         let object = &self.workload.objects[index];
-        let together = if self.loading && object.side_by_side {
+        let together = if self.placing && object.side_by_side {
             let beside = self.workload.objects[index..].iter();
             beside
                 .filter(|other| other.initial && other.side_by_side)
@@ -410,7 +410,7 @@ impl<'w> Driver<'w> {
                 continue;
             };
             self.moved.extend(request.range());
-            if self.loading && request.how == How::Reclaim {
+            if self.placing && request.how == How::Reclaim {
                 continue;
             }
             let pages = f64::from(request.pages);

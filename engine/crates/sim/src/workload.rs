@@ -11,8 +11,6 @@ use crate::scenario::{GroupModel, Law, StreamModel, WorkloadModel};
 
 /// Bytes that one miss moves.
 pub const LINE_BYTES: f64 = 64.0;
-/// The prefetcher does not cross 4 KiB boundaries, so the first line of each is a demand miss.
-const PREFETCHED_SHARE: f64 = 63.0 / 64.0;
 /// What the ranks of a zipf law count: the same bytes whatever the page size, so that runs on small and
 /// on huge pages have the same accesses.
 const ZIPF_ITEM_BYTES: f64 = 4096.0;
@@ -496,12 +494,7 @@ fn compile_stream(model: &StreamModel, objects: &[Object], part: &Part) -> Resul
             alias: AliasTable::new(&mass),
         }
     };
-    let prefetched = if model.class == AccessClass::Stream {
-        PREFETCHED_SHARE
-    } else {
-        0.0
-    };
-    let prefetched_share = model.prefetched_share.unwrap_or(prefetched);
+    let prefetched_share = model.prefetched_share.unwrap_or_else(|| model.class.prefetched_share());
     let random_share = model.random_share.unwrap_or_else(|| model.class.random_share());
     let mlp = model.mlp.unwrap_or(1.0);
     let shares = [prefetched_share, random_share];

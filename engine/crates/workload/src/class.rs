@@ -32,6 +32,16 @@ impl AccessClass {
         AccessClass::Lookup,
     ];
 
+    /// Share of lines that the prefetcher fetches ahead, where it has not been counted. It does not cross 4 KiB boundaries,
+    /// so that the first line of each is a demand miss.
+    #[must_use]
+    pub fn prefetched_share(self) -> f64 {
+        match self {
+            AccessClass::Stream => 63.0 / 64.0,
+            _ => 0.0,
+        }
+    }
+
     /// Share of lines that come alone, where it has not been counted: a sequence takes those side by side, nothing else does.
     #[must_use]
     pub fn random_share(self) -> f64 {

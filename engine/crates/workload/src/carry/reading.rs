@@ -1,6 +1,8 @@
 //! Reading a serialized graph as slices of work: what GAPBS' programs do with `-f` before the part that they time
 //! (`ReadSerializedGraph` in src/reader.h, `GenIndex` in src/graph.h).
 
+use tiertune_policy::registry::PAGE_2M;
+
 use super::{ReplayObject, ReplaySlice, ReplayStream};
 use crate::cache::LINE_BYTES;
 use crate::class::AccessClass;
@@ -16,7 +18,6 @@ const COPY_NS_PER_LINE: f64 = 35.0;
 /// First touch of a page, the zeroing included, spread over its lines; measured in the same place.
 const SMALL_PAGE_TOUCH_NS_PER_LINE: f64 = 44.0;
 const HUGE_PAGE_TOUCH_NS_PER_LINE: f64 = 8.0;
-const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
 /// Computing for an entry of the index, measured in the same place with all in the private caches.
 const INDEX_NS_PER_VERTEX: f64 = 0.6;
@@ -26,9 +27,6 @@ const ENTRY_BYTES: f64 = 8.0;
 
 /// Nominal: allocating takes no time, but a slice has to.
 const ALLOCATION_NS: f64 = 1.0;
-
-/// Share of the lines of a pass that are fetched ahead, as for class `stream`.
-const PREFETCHED_SHARE: f64 = 63.0 / 64.0;
 
 /// A graph whose arrays have these places among the objects.
 pub(super) struct Reading<'a> {
@@ -64,7 +62,7 @@ impl Reading<'_> {
     /// kernel does, so that its stores are not counted; the bits of the page table tell of them.
     fn read(&self, array: usize, page_bytes: u64) -> Vec<ReplaySlice> {
         let lines = self.objects[array].bytes as f64 / LINE_BYTES as f64;
-        let touch_ns = if page_bytes < HUGE_PAGE_BYTES {
+        let touch_ns = if page_bytes < PAGE_2M {
             SMALL_PAGE_TOUCH_NS_PER_LINE
         } else {
             HUGE_PAGE_TOUCH_NS_PER_LINE
@@ -124,7 +122,7 @@ impl Reading<'_> {
             object: array,
             class: AccessClass::Stream,
             reads_per_op: 0.0,
-            prefetched_share: PREFETCHED_SHARE,
+            prefetched_share: AccessClass::Stream.prefetched_share(),
             random_share: 0.0,
             writebacks_per_op: 0.0,
             stores_per_op: 0.0,
