@@ -22,7 +22,7 @@ use crate::operation::{Demand, Operation, misses_in_flight, operation_time, unlo
 use crate::sampler::RecordBudget;
 use crate::scenario::{Machine, Request};
 use crate::walk::{Walk, walks};
-use crate::workload::{LINE_BYTES, Phase, Popularity, Workload};
+use crate::workload::{LINE_BYTES, Phase, Popularity, Stream, Workload};
 use flow::{Flow, Lines, add_lines};
 
 /// Latencies are updated and the policy hears of samples this often.
@@ -523,14 +523,14 @@ impl<'w> Reference<'w> {
         }
     }
 
-    /// What a thread notices of a page table as it touches `page` at `at_ns`: the time that it loses.
-    fn touch(&mut self, number: u32, page: u32, write: bool, at_ns: f64) -> f64 {
+    /// What a thread notices of a page table as it touches `page` by `stream` at `at_ns`: the time that it loses.
+    fn touch(&mut self, number: u32, page: u32, stream: &Stream, write: bool, at_ns: f64) -> f64 {
         if let Accessed::Bits(bits) = &mut self.driver.accessed {
             bits[page as usize] = true;
         }
         let mut lost_ns = 0.0;
         let guards = [
-            (FaultKind::Hint, &mut self.armed, true),
+            (FaultKind::Hint, &mut self.armed, !stream.first_touch),
             (FaultKind::Write, &mut self.watched, write),
         ];
         for (kind, guard, notices) in guards {
@@ -582,7 +582,7 @@ impl<'w> Reference<'w> {
             for _ in 0..reads {
                 let (page, line) = self.next_line(stream, thread, i, group.threads);
                 thread.read_pages[i].push(page);
-                lost_ns += self.touch(thread.number, page, false, thread.clock_ns + lost_ns);
+                lost_ns += self.touch(thread.number, page, stream, false, thread.clock_ns + lost_ns);
                 // Translation comes first: a page on the move is waited for also where a cache has the line.
                 lost_ns += self.wait_for(thread.number, page, false, thread.clock_ns + lost_ns);
                 let tier = usize::from(self.driver.memory.tier_of(page));
@@ -628,6 +628,7 @@ impl<'w> Reference<'w> {
                 },
             ) {
                 let (page, _) = self.next_line(stream, thread, i, group.threads);
+                lost_ns += self.touch(thread.number, page, stream, false, thread.clock_ns + lost_ns);
                 let tier = usize::from(self.driver.memory.tier_of(page));
                 add_lines(&mut self.lines[tier], 0.0, 1.0, stream);
             }
@@ -638,7 +639,7 @@ impl<'w> Reference<'w> {
                     _ => self.next_line(stream, thread, i, group.threads).0,
                 };
                 thread.read_pages[i].push(page);
-                lost_ns += self.touch(thread.number, page, false, thread.clock_ns + lost_ns);
+                lost_ns += self.touch(thread.number, page, stream, false, thread.clock_ns + lost_ns);
                 lost_ns += self.wait_for(thread.number, page, false, thread.clock_ns + lost_ns);
                 let prefetched = thread.rng.next_f64() < stream.prefetched_share;
                 if !prefetched {
@@ -663,7 +664,7 @@ impl<'w> Reference<'w> {
                     }
                     Popularity::Stationary { .. } => self.next_line(stream, thread, i, group.threads).0,
                 };
-                lost_ns += self.touch(thread.number, page, true, thread.clock_ns + lost_ns);
+                lost_ns += self.touch(thread.number, page, stream, true, thread.clock_ns + lost_ns);
                 lost_ns += self.wait_for(thread.number, page, true, thread.clock_ns + lost_ns);
                 let tier = self.driver.memory.tier_of(page);
                 lost_ns += self.count(thread, page, tier, true) / share;

@@ -73,6 +73,7 @@ pub fn workload_of(replay: Replay, threads: u32) -> WorkloadModel {
                     missed_llc: true,
                     llc_hits_per_op: s.llc_hits_per_op,
                     partitioned: s.partitioned,
+                    first_touch: s.first_touch,
                 })
                 .collect(),
         }],
@@ -128,6 +129,7 @@ mod tests {
             llc_hits_per_op: 0.0,
             weights: vec![1.0],
             partitioned: false,
+            first_touch: false,
         };
         let replay = Replay {
             loading: Vec::new(),

@@ -233,6 +233,9 @@ pub struct StreamModel {
     /// group's operations are then shared out evenly and the slowest thread ends the phase.
     #[serde(default)]
     pub partitioned: bool,
+    /// Whether its pages come with these accesses: nobody could mark them before, so that they take no hint fault.
+    #[serde(default)]
+    pub first_touch: bool,
 }
 
 /// Threads that do the same kind of operation.

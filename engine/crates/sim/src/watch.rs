@@ -213,7 +213,7 @@ impl<'w> Watch<'w> {
             .filter(|s| matches!(s.popularity, Popularity::Sweep))
             .map(|s| {
                 let visits = match self.noticed {
-                    Noticed::Visits => s.visits_per_op,
+                    Noticed::Visits => s.markable_visits_per_op(),
                     Noticed::Writes => s.writes_per_op.min(s.visits_per_op),
                 };
                 visits * f64::from(self.in_object[s.object]) / f64::from(self.workload.objects[s.object].pages)
@@ -255,7 +255,7 @@ impl<'w> Watch<'w> {
             .map(|s| match &s.popularity {
                 Popularity::Stationary { density, .. } => {
                     let visits = match self.noticed {
-                        Noticed::Visits => s.visits_per_op,
+                        Noticed::Visits => s.markable_visits_per_op(),
                         Noticed::Writes => s.writes_per_op,
                     };
                     visits * f64::from(density[piece - self.first_piece[object]])

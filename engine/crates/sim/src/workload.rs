@@ -127,13 +127,21 @@ pub struct Stream {
     pub missed_llc: bool,
     /// Hits of the last-level cache per operation, beside reads that have missed it.
     pub llc_hits_per_op: f64,
-    /// Visits of pages per operation: what sets accessed bits and takes hint faults.
+    /// Visits of pages per operation: what sets accessed bits.
     pub visits_per_op: f64,
     /// Visits that write.
     pub writes_per_op: f64,
+    /// Whether its pages come with these accesses.
+    pub first_touch: bool,
 }
 
 impl Stream {
+    /// Visits of pages per operation that can take hint faults: a page that only comes with its visit was never marked.
+    #[must_use]
+    pub fn markable_visits_per_op(&self) -> f64 {
+        if self.first_touch { 0.0 } else { self.visits_per_op }
+    }
+
     /// Whether a thread that comes to a page goes through it before it comes to the next one.
     #[must_use]
     pub fn in_order(&self) -> bool {
@@ -526,6 +534,7 @@ fn compile_stream(model: &StreamModel, objects: &[Object], part: &Part) -> Resul
         llc_hits_per_op: model.llc_hits_per_op,
         visits_per_op,
         writes_per_op,
+        first_touch: model.first_touch,
     })
 }
 

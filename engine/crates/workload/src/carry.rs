@@ -236,6 +236,9 @@ pub struct ReplayStream {
     /// Whether each thread touches only its own equal part of the object, parts in thread order.
     #[serde(default)]
     pub partitioned: bool,
+    /// Whether its pages come with these accesses, so that no scanner has seen them before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub first_touch: bool,
 }
 
 /// Why a profile cannot be carried; every message is one sentence.

@@ -158,6 +158,7 @@ impl Measured {
                 llc_hits_per_op: 0.0,
                 weights: weights.iter().map(|weight| *weight as f32).collect(),
                 partitioned: false,
+                first_touch: false,
             });
         }
         let source = &self.metadata.measured;

@@ -137,7 +137,10 @@ impl Fast<'_> {
             watch.advance(g, ops, &mut touched);
             for s in phase.groups[g].streams.clone() {
                 let stream = &phase.streams[s];
-                let notices = kind == FaultKind::Hint || stream.writes_per_op > 0.0;
+                let notices = match kind {
+                    FaultKind::Hint => stream.markable_visits_per_op() > 0.0,
+                    FaultKind::Write => stream.writes_per_op > 0.0,
+                };
                 if let (Popularity::Sweep, Some(sweep), true) = (&stream.popularity, &progress.sweeps[s], notices) {
                     let object = &self.driver.workload.objects[stream.object];
                     for Passed { positions } in sweep.passed(object) {

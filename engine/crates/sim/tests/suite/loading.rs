@@ -1,8 +1,8 @@
 //! What comes before the part of a program that is timed.
 
 use serde_json::json;
-use tiertune_policy::Config;
 use tiertune_policy::registry::PAGE_4K;
+use tiertune_policy::{Config, Context, Needs, Policy};
 use tiertune_sim::scenario::Mode;
 use tiertune_sim::{Workload, WorkloadModel};
 
@@ -74,4 +74,47 @@ fn what_is_before_the_run_is_not_timed() {
         .expect_err("nothing is measured")
         .to_string();
     assert!(error.contains("none of its phases is timed"), "{error}");
+}
+
+/// Marks all pages every millisecond, as often as none is marked yet.
+struct MarksAll;
+
+impl Policy for MarksAll {
+    fn needs(&self) -> Needs {
+        Needs {
+            hint_faults: true,
+            ..Needs::default()
+        }
+    }
+
+    fn on_wake(&mut self, cx: &mut Context<'_>) {
+        cx.arm(0..512);
+        cx.wake_at(cx.now + 1_000_000);
+    }
+}
+
+/// What is not there yet cannot be marked, so that a page comes without a hint fault, however long its object has been allocated.
+#[test]
+fn pages_take_no_hint_fault_as_they_come() {
+    let filled = |first_touch: bool| {
+        let stream = json!({"object": "a", "law": {"kind": "uniform"}, "class": "stream", "reads_per_op": 0.0,
+            "writebacks_per_op": 1.0, "missed_llc": true, "first_touch": first_touch});
+        // Lines of all pages, once, in 33 ms.
+        let phase = json!({"name": "fill", "groups": [{"name": "w", "threads": 1, "ops": 32768.0,
+            "cpu_ns_per_op": 1000.0, "streams": [stream]}]});
+        compile(
+            json!({"objects": [{"name": "a", "bytes": 512 * PAGE_4K}], "blocks": [{"phases": [phase]}]}),
+            PAGE_4K,
+        )
+    };
+    for mode in [Mode::Fast, Mode::Reference] {
+        let faults = |first_touch| {
+            let mut request = request("notier", Config::new(), PAGE_4K, 512 * PAGE_4K, 1);
+            request.mode = mode;
+            let (run, _) = tiertune_sim::run_policy(&filled(first_touch), &request, Box::new(MarksAll)).expect("a run");
+            run.metrics.hint_faults
+        };
+        assert_eq!(faults(true), 0.0, "{mode:?}");
+        assert!(faults(false) > 300.0, "{mode:?}: {}", faults(false));
+    }
 }

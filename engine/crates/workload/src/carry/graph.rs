@@ -162,6 +162,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
             weights: weights.iter().map(|weight| *weight as f32).collect(),
             // Any thread may read any vertex or edge.
             partitioned: false,
+            first_touch: false,
         });
     }
     let there = order.iter().map(|number| ReplayObject {

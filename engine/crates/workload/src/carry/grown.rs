@@ -161,6 +161,7 @@ mod tests {
             llc_hits_per_op: 1.0,
             weights: weights.to_vec(),
             partitioned: false,
+            first_touch: false,
         });
         ReplaySlice {
             phase: "p".to_owned(),

@@ -79,6 +79,7 @@ pub(crate) fn carry(profile: &Profile, spec: &CarrySpec) -> Result<Replay, Carry
                     weights,
                     // Each thread has a private region, in thread order: see `Shape::hot_ranges`.
                     partitioned: true,
+                    first_touch: false,
                 }],
             });
         }

@@ -70,6 +70,7 @@ impl Reading<'_> {
         let part = |nth| {
             let written = ReplayStream {
                 writebacks_per_op: 1.0,
+                first_touch: true,
                 ..self.pass(array, nth)
             };
             ReplaySlice {
@@ -100,6 +101,7 @@ impl Reading<'_> {
                 prefetched_share: 1.0,
                 writebacks_per_op: lines,
                 stores_per_op: 1.0,
+                first_touch: true,
                 ..self.pass(self.index, nth)
             };
             slice(
@@ -129,6 +131,7 @@ impl Reading<'_> {
             llc_hits_per_op: 0.0,
             weights: (0..bins).map(|bin| (inside(bin) / (to - from)) as f32).collect(),
             partitioned: false,
+            first_touch: false,
         }
     }
 }

@@ -92,6 +92,7 @@ pub(crate) fn carry<P: Program>(profile: &Profile, spec: &CarrySpec) -> Result<R
             llc_hits_per_op: traffic * stream.hits as f64 / ops,
             weights: weights.iter().map(|weight| *weight as f32).collect(),
             partitioned: info.partitioned,
+            first_touch: false,
         });
     }
     let mut replayed: Vec<ReplayObject> = order

@@ -131,6 +131,10 @@ fn reading_a_graph_writes_each_of_its_arrays_once_before_the_run() {
                     stream.writebacks_per_op * slice.ops * 64.0;
                 assert!(slice.one_thread == (slice.phase == "read"), "{}", slice.phase);
                 assert!(
+                    stream.first_touch == (stream.writebacks_per_op > 0.0),
+                    "pages come as they are written"
+                );
+                assert!(
                     slice.phase == "index" || stream.stores_per_op == 0.0,
                     "no sampler sees the kernel's stores"
                 );
