@@ -1,4 +1,4 @@
-//! The fast mode against the reference mode, over random knobs of `hemem` on five workloads.
+//! The fast mode against the reference mode, over random knobs of `hemem` on six workloads.
 //!
 //! Bounds are the project's promise: median runtime error at most 1 %, worst 5 %, and the setting
 //! that the fast mode ranks best is within 1 % of the true best. Both modes run several seeds,

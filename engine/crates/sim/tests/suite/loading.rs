@@ -76,7 +76,7 @@ fn what_is_before_the_run_is_not_timed() {
     assert!(error.contains("none of its phases is timed"), "{error}");
 }
 
-/// Marks all pages every millisecond, as often as none is marked yet.
+/// Marks all pages every millisecond.
 struct MarksAll;
 
 impl Policy for MarksAll {
