@@ -23,6 +23,9 @@ PACKAGES = (
     "pyarrow",
 )
 
+# What reports say of a checkout where `git_facts` found changes.
+UNCOMMITTED = "uncommitted changes, which its commit does not hold"
+
 
 @functools.cache
 def environment_facts() -> dict[str, Any]:

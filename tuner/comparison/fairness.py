@@ -9,6 +9,7 @@ from typing import Any
 from tiertune.tuner.backend import NOTES
 from tiertune.tuner.comparison.measured import Journals
 from tiertune.tuner.comparison.references import again_cell, yardstick_cell
+from tiertune.tuner.host_facts import UNCOMMITTED
 from tiertune.tuner.journal import Row
 from tiertune.tuner.plan import CampaignPlan
 from tiertune.tuner.sweep.row import YARDSTICKS
@@ -179,7 +180,7 @@ def _versions(journals: Journals) -> Iterable[Check]:
     said = f"all trials ran on {hosts.pop()}" if len(hosts) == 1 else f"trials ran on {len(hosts)} hosts"
     yield Check("one host", not hosts, said, remark=True)
     modified = any(environment.get("git", {}).get("modified") for environment in used)
-    said = "uncommitted changes, which a commit does not tell" if modified else "no uncommitted changes"
+    said = f"the checkout had {UNCOMMITTED}" if modified else "no uncommitted changes"
     yield Check("a commit that can be checked out", not modified, said, remark=True)
 
 

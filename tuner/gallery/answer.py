@@ -10,6 +10,7 @@ from tiertune.tuner.gallery.definition import DEFAULT, Entry, Gallery, TransferT
 from tiertune.tuner.gallery.lookup import differences, nearest_entry
 from tiertune.tuner.gallery.staleness import Now, staleness
 from tiertune.tuner.gallery.trust import Trust, trust_in
+from tiertune.tuner.host_facts import UNCOMMITTED
 from tiertune.tuner.transfer.traits import Traits
 
 Data = dict[str, Any]
@@ -131,4 +132,4 @@ def uncommitted(galleries: Sequence[Gallery]) -> str:
     if not number:
         return ""
     which = f"{number} of {len(made)} entries"
-    return f"{which}: the checkout had uncommitted changes, which its commit does not hold"
+    return f"{which}: the checkout had {UNCOMMITTED}"

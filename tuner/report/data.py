@@ -9,6 +9,7 @@ from typing import Any
 from tiertune import __version__
 from tiertune.tuner.backend import NOTES
 from tiertune.tuner.cell_family import ADJUSTMENT, BY_THEMSELVES, chance_of, improved_together
+from tiertune.tuner.host_facts import UNCOMMITTED
 from tiertune.tuner.journal import Journal
 from tiertune.tuner.journal_claim import Claim, codes_of
 from tiertune.tuner.report.cell import build_cell
@@ -140,7 +141,7 @@ def checkout(checkouts: Sequence[Mapping[str, Any]]) -> list[str]:
     elif commits:
         lines.append(f"# its trials ran at several commits: {', '.join(sorted(commits))}")
     if any(facts.get("modified") for facts in checkouts):
-        lines.append("# the checkout had uncommitted changes, which a commit does not hold")
+        lines.append(f"# the checkout had {UNCOMMITTED}")
     return [*lines, "make setup"]
 
 
