@@ -81,7 +81,8 @@ class GraphRecord(KernelRecord):
     """A graph that is generated here, and how its kernel is run on it."""
 
     graph: Literal["kron", "uniform", "twitter"] = Field(
-        description="kron (skewed degrees), uniform, or twitter (as kron, popular vertices have low ids)"
+        description="kron (skewed degrees), uniform, or "
+        "twitter (as skewed as Twitter, popular vertices have low ids)"
     )
     scale: Integer = Field(ge=10, le=24, description="2^scale vertices are generated here")
     degree: Integer = Field(

@@ -6,10 +6,45 @@ use serde::{Deserialize, Serialize};
 
 use crate::profile::GraphInfo;
 
-/// R-MAT quadrant probabilities of the Graph500 Kronecker generator: a, b = c, d.
-pub(crate) const RMAT_A: f64 = 0.57;
-pub(crate) const RMAT_B: f64 = 0.19;
-pub(crate) const RMAT_D: f64 = 0.05;
+/// Probabilities with which each level of R-MAT chooses the half of either end of an edge.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Quadrants {
+    /// Both ends in the lower half.
+    pub low: f64,
+    /// The first end in the lower half, the second in the upper.
+    pub first_low: f64,
+    /// The second end in the lower half, the first in the upper.
+    pub second_low: f64,
+    /// Both ends in the upper half.
+    pub high: f64,
+}
+
+impl Quadrants {
+    /// Of the Kronecker generator of Graph500 and GAPBS.
+    pub const GRAPH500: Self = Self {
+        low: 0.57,
+        first_low: 0.19,
+        second_low: 0.19,
+        high: 0.05,
+    };
+
+    /// What gives a graph of 2^26 vertices with the published edges of Twitter's the published numbers of triangles and of
+    /// pairs of neighbours (docs/model.md). Graph500's have twice the triangles and an eighth of the pairs.
+    pub const TWITTER: Self = Self {
+        low: 0.55,
+        first_low: 0.286,
+        second_low: 0.133,
+        high: 0.031,
+    };
+
+    /// Probability that a draw is an edge of two given vertices, in either order, by the number of levels at which both are
+    /// in the lower half, only the one, only the other, or neither.
+    pub fn pair(&self, both: i32, one: i32, other: i32, neither: i32) -> f64 {
+        let apart = self.first_low.powi(one) * self.second_low.powi(other)
+            + self.second_low.powi(one) * self.first_low.powi(other);
+        self.low.powi(both) * self.high.powi(neither) * apart
+    }
+}
 
 /// Random-number domains, so that edges and the permutation of ids never share numbers.
 const EDGES: u64 = 0x6564_6765;
@@ -23,13 +58,23 @@ pub enum GraphKind {
     Kron,
     /// Both ends of every edge uniform.
     Uniform,
-    /// As `Kron` with ids left as drawn: popular vertices have low ids, as old accounts of a social network have.
+    /// R-MAT with quadrants of Twitter's graph and ids left as drawn: popular vertices have low ids, as old accounts of a
+    /// social network have.
     Twitter,
 }
 
 impl GraphKind {
     /// The names as files spell them.
     pub const NAMES: [&'static str; 3] = ["kron", "uniform", "twitter"];
+
+    /// How R-MAT draws edges of this kind; `None` where both ends are uniform.
+    pub(crate) fn quadrants(self) -> Option<Quadrants> {
+        match self {
+            Self::Kron => Some(Quadrants::GRAPH500),
+            Self::Uniform => None,
+            Self::Twitter => Some(Quadrants::TWITTER),
+        }
+    }
 
     /// The kind of a name; Kronecker for any that is not in [`GraphKind::NAMES`].
     #[must_use]
@@ -73,12 +118,16 @@ impl Graph {
                     ((bits & mask) as u32, ((bits >> 32) & mask) as u32)
                 })
                 .collect(),
-            GraphKind::Twitter => (0..count).map(|_| rmat_edge(&mut rng, scale)).collect(),
+            GraphKind::Twitter => {
+                let level = Level::of(Quadrants::TWITTER);
+                (0..count).map(|_| level.edge(&mut rng, scale)).collect()
+            }
             GraphKind::Kron => {
+                let level = Level::of(Quadrants::GRAPH500);
                 let ids = permutation(vertices, seed, scale);
                 (0..count)
                     .map(|_| {
-                        let (u, v) = rmat_edge(&mut rng, scale);
+                        let (u, v) = level.edge(&mut rng, scale);
                         (ids[u as usize], ids[v as usize])
                     })
                     .collect()
@@ -161,20 +210,38 @@ impl Graph {
     }
 }
 
-/// One R-MAT edge: each level picks a quadrant, 32 random bits per level.
-fn rmat_edge(rng: &mut CounterRng, scale: u32) -> (u32, u32) {
-    const UNIT: f64 = 4_294_967_296.0;
-    const A: u64 = (RMAT_A * UNIT) as u64;
-    const AB: u64 = ((RMAT_A + RMAT_B) * UNIT) as u64;
-    const ABC: u64 = ((RMAT_A + 2.0 * RMAT_B) * UNIT) as u64;
-    let (mut u, mut v, mut bits) = (0u32, 0u32, 0u64);
-    for level in 0..scale {
-        bits = if level % 2 == 0 { rng.next_u64() } else { bits >> 32 };
-        let point = bits & 0xffff_ffff;
-        u = u << 1 | u32::from(point >= AB);
-        v = v << 1 | u32::from((A..AB).contains(&point) || point >= ABC);
+/// Where the quadrants of a level end, of 2^32.
+struct Level {
+    low: u64,
+    first_low: u64,
+    second_low: u64,
+}
+
+impl Level {
+    fn of(quadrants: Quadrants) -> Self {
+        const UNIT: f64 = 4_294_967_296.0;
+        let low = quadrants.low;
+        let first_low = low + quadrants.first_low;
+        let second_low = first_low + quadrants.second_low;
+        let [low, first_low, second_low] = [low, first_low, second_low].map(|end| (end * UNIT) as u64);
+        Self {
+            low,
+            first_low,
+            second_low,
+        }
     }
-    (u, v)
+
+    /// One R-MAT edge: each level picks a quadrant, 32 random bits per level.
+    fn edge(&self, rng: &mut CounterRng, scale: u32) -> (u32, u32) {
+        let (mut u, mut v, mut bits) = (0u32, 0u32, 0u64);
+        for level in 0..scale {
+            bits = if level % 2 == 0 { rng.next_u64() } else { bits >> 32 };
+            let point = bits & 0xffff_ffff;
+            u = u << 1 | u32::from(point >= self.first_low);
+            v = v << 1 | u32::from((self.low..self.first_low).contains(&point) || point >= self.second_low);
+        }
+        (u, v)
+    }
 }
 
 /// A random order of `count` ids (Fisher and Yates).
@@ -200,7 +267,7 @@ mod tests {
 
     #[test]
     fn generated_graphs_are_symmetric_and_clean() {
-        for kind in [GraphKind::Kron, GraphKind::Uniform] {
+        for kind in [GraphKind::Kron, GraphKind::Twitter, GraphKind::Uniform] {
             let graph = Graph::generate(kind, 10, 8, 3);
             for u in 0..graph.vertices() {
                 let row = &graph.neighbours[graph.index[u] as usize..graph.index[u + 1] as usize];
@@ -229,8 +296,9 @@ mod tests {
         let scale = 16;
         let mut drawn = vec![0u32; 1 << scale];
         let mut rng = CounterRng::new(11, &[]);
+        let level = Level::of(Quadrants::GRAPH500);
         for _ in 0..(16u64 << scale) {
-            let (u, v) = rmat_edge(&mut rng, scale);
+            let (u, v) = level.edge(&mut rng, scale);
             drawn[u as usize] += 1;
             drawn[v as usize] += 1;
         }

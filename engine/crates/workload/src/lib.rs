@@ -17,6 +17,7 @@ pub mod law;
 pub mod lines;
 pub mod measured;
 pub mod memory;
+pub mod merges;
 pub mod parameter;
 pub mod profile;
 pub mod record;

@@ -2,6 +2,7 @@
 
 use tiertune_policy::CounterRng;
 
+use crate::graph::Quadrants;
 use crate::law::{binomials, rmat_joined};
 
 /// How often the lines of a vertex array are accessed, relative to their average, when every R-MAT vertex is accessed as
@@ -19,7 +20,7 @@ impl LineRates {
     /// vertices of a line are its neighbours independently of each other.
     #[must_use]
     pub fn of_rmat(scale: u32, degree: u32, vertices_per_line: u32) -> Self {
-        let joined = rmat_joined(scale, degree);
+        let joined = rmat_joined(Quadrants::GRAPH500, scale, degree);
         let counts = &binomials(scale as usize)[scale as usize];
         // Logarithm of the probability of no access, by the zero bits of the vertex in the line, then of the list's.
         let none: Vec<Vec<f64>> = joined

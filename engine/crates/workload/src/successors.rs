@@ -7,41 +7,12 @@
 use tiertune_policy::CounterRng;
 
 use crate::graph::GraphKind;
-use crate::law::{binomials, rmat_joined};
+use crate::law::Classes;
 
 /// Sources over which is averaged: the mean of so many is within 2 % of that of all.
 const SOURCES: u64 = 400;
 
-/// Vertices that are joined to any other with equal probability.
-struct Classes {
-    /// Vertices of each class.
-    counts: Vec<f64>,
-    /// Probability that two vertices are joined, by their classes.
-    joined: Vec<Vec<f64>>,
-}
-
 impl Classes {
-    fn new(kind: GraphKind, scale: u32, degree: u32) -> Self {
-        let vertices = 2f64.powi(scale as i32);
-        match kind {
-            GraphKind::Uniform => Self {
-                counts: vec![vertices],
-                joined: vec![vec![-(-2.0 * f64::from(degree) / vertices).exp_m1()]],
-            },
-            // A class is a number of zero bits.
-            GraphKind::Kron | GraphKind::Twitter => Self {
-                counts: binomials(scale as usize).swap_remove(scale as usize),
-                joined: rmat_joined(scale, degree),
-            },
-        }
-    }
-
-    /// Edges from `from` vertices of each class to a vertex, by its class.
-    fn edges(&self, from: &[f64]) -> Vec<f64> {
-        let to = |to: usize| from.iter().zip(&self.joined).map(|(count, row)| count * row[to]).sum();
-        (0..self.counts.len()).map(to).collect()
-    }
-
     /// Edges that lead one level further from a source of class `source`.
     fn successors(&self, source: usize, rng: &mut CounterRng) -> f64 {
         let (mut left, mut level) = (self.counts.clone(), vec![0.0; self.counts.len()]);
@@ -80,6 +51,7 @@ impl Classes {
 ///
 /// Whom an R-MAT vertex meets is averaged over where its zero bits are, which is too much on small graphs: beside built ones
 /// the share is 14 % too high with 2^12 vertices, 8 % with 2^14, 5 % with 2^16 and right with 2^18, within the 2 % that so many sources leave to chance.
+/// On a Twitter-like graph, whose ends differ more, it is 23 % too high with 2^14 and 2^16 vertices, 14 % with 2^18 and 6 % with 2^20.
 #[must_use]
 pub fn expected_successors(kind: GraphKind, scale: u32, degree: u32) -> f64 {
     let classes = Classes::new(kind, scale, degree);
@@ -116,13 +88,13 @@ mod tests {
 
     #[test]
     fn the_law_is_the_mean_of_built_graphs() {
-        for (kind, scale) in [
-            (GraphKind::Kron, 15),
-            (GraphKind::Twitter, 16),
-            (GraphKind::Uniform, 12),
-            (GraphKind::Uniform, 14),
+        for (kind, scale, graphs) in [
+            (GraphKind::Kron, 15, 12),
+            (GraphKind::Twitter, 20, 4),
+            (GraphKind::Uniform, 12, 12),
+            (GraphKind::Uniform, 14, 12),
         ] {
-            let shares: Vec<f64> = (0..12)
+            let shares: Vec<f64> = (0..graphs)
                 .flat_map(|seed| {
                     let graph = Graph::generate(kind, scale, 16, seed);
                     let sources = pick_sources(&graph, 16, seed);

@@ -30,7 +30,7 @@ pub const GRAPH: Parameter = Parameter::word(
     "graph",
     "a kind of graph",
     &GraphKind::NAMES,
-    "kron (skewed degrees), uniform, or twitter (as kron, popular vertices have low ids)",
+    "kron (skewed degrees), uniform, or twitter (as skewed as Twitter, popular vertices have low ids)",
 );
 /// Size of the graph.
 pub const SCALE: Parameter = Parameter::int("scale", 4, 31, "the graph has 2^scale vertices").carried();
