@@ -57,8 +57,8 @@ test: ## The tests that need no special machine and no patience (Rust, then Pyth
 	echo "==> Rust tests"
 	$(CARGO_TEST) $(WORKSPACE) -- --skip fidelity
 	echo "==> Python tests"
-	# A third of their time they wait for programs that they start, so there is one process more.
-	$(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) --durations=12 -m 'not long' --ignore=tests/host
+	# A third of their time they wait for programs that they start, so there are two processes more.
+	$(BIN)/python -m pytest -n $$(($(WORKERS) + 2)) --durations=12 -m 'not long' --ignore=tests/host
 
 .PHONY: test-long
 test-long: setup ## Tests of minutes each: fast mode against every single access, and the commands of the README
@@ -245,9 +245,9 @@ test-host: ## Tests on a real Linux host
 	    .ci/prerequisites host >/dev/null
 	    # Not by the variable of that name, which would make a dry run do all of this.
 	    make --no-print-directory setup tierd tierload
-	    # A file at a time, in their order: the long ones are not the last. Much of it waits, so there is one process more.
+	    # A file at a time, in their order: the long ones are not the last. Half of it waits, so there are two processes more.
 	    # What has no limit of its own has one that a machine as slow as an emulated one keeps.
-	    $(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) --durations=12 --dist loadfile --no-loadscope-reorder \
+	    $(BIN)/python -m pytest -n $$(($(WORKERS) + 2)) --durations=12 --dist loadfile --no-loadscope-reorder \
 	        -o timeout=900 -o faulthandler_timeout=1600 -m 'not long' tests/host
 	else
 	    echo "test-host: there are no host tests yet; nothing was run"

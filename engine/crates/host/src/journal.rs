@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::setting::{self, value_of};
 use crate::{HostError, group, htmm};
 
 /// How a change is taken back.
@@ -52,7 +53,7 @@ impl Changed {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Ok(value) if value == self.before => None,
             _ => {
-                let written = fs::write(&self.path, word).map_err(|error| error.to_string());
+                let written = setting::write(&self.path, word).map_err(|error| error.to_string());
                 let held = value_of(&self.path).unwrap_or_default();
                 written
                     .err()
@@ -128,17 +129,6 @@ impl SharedJournal {
         // Every change is complete on the disk, whoever panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The value of a setting: of a list such as `always [madvise] never` the word that holds.
-///
-/// # Errors
-/// When the file cannot be read.
-pub fn value_of(path: &Path) -> io::Result<String> {
-    let text = fs::read_to_string(path)?;
-    let text = text.trim();
-    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-    Ok(chosen.map_or(text, |(word, _)| word).to_owned())
 }
 
 fn quoted(text: &str) -> String {
@@ -242,7 +232,7 @@ impl Journal {
             let undo = Undo::Write(taken.map_or(&before, |(word, _)| word).clone());
             self.note(path, before, undo)?;
         }
-        fs::write(path, value).map_err(|error| failed("changed", error))?;
+        setting::write(path, value).map_err(|error| failed("changed", error))?;
         let held = value_of(path).map_err(|error| failed("read", error))?;
         if let Some(known) = self.changed.iter_mut().find(|known| known.path == path) {
             known.after = Some(held);
@@ -255,7 +245,7 @@ impl Journal {
     /// # Errors
     /// When it cannot be written.
     pub fn write_only(&mut self, path: &Path, value: &str) -> Result<(), HostError> {
-        fs::write(path, value)
+        setting::write(path, value)
             .map_err(|error| HostError::Unfit(format!("the setting {} cannot be written: {error}", path.display())))
     }
 

@@ -27,6 +27,7 @@ mod probe;
 mod process;
 mod referenced;
 mod sampler;
+mod setting;
 pub mod source;
 mod translations;
 mod tree;
@@ -35,9 +36,10 @@ mod window;
 mod written;
 
 pub use area::Area;
-pub use journal::{Changed, Journal, Restored, SharedJournal, Undo, Words, value_of};
+pub use journal::{Changed, Journal, Restored, SharedJournal, Undo, Words};
 pub use look::monotonic_ns;
 pub use sampler::{Options, Sample, Sampler, sample};
+pub use setting::value_of;
 pub use window::{Cell, Window};
 
 /// Bytes of the pages that are looked at.

@@ -629,6 +629,7 @@ impl<'w> Reference<'w> {
             ) {
                 let (page, _) = self.next_line(stream, thread, i, group.threads);
                 lost_ns += self.touch(thread.number, page, stream, false, thread.clock_ns + lost_ns);
+                lost_ns += self.wait_for(thread.number, page, false, thread.clock_ns + lost_ns);
                 let tier = usize::from(self.driver.memory.tier_of(page));
                 add_lines(&mut self.lines[tier], 0.0, 1.0, stream);
             }

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::setting;
+
 /// The kernel refuses a command to any monitor while it works on another one's (it answers "busy", and an answer with regions takes
 /// as long as their interval), so that commands wait for each other here.
 static COMMANDS: Mutex<()> = Mutex::new(());
@@ -92,14 +94,18 @@ impl Kdamond {
 
     /// Whether it can watch virtual addresses.
     pub fn watches_virtual(&self) -> bool {
-        let made = fs::write(self.folder.join("contexts/nr_contexts"), "1");
+        let made = setting::write(&self.folder.join("contexts/nr_contexts"), "1");
         let offered = fs::read_to_string(self.context().join("avail_operations")).unwrap_or_default();
         made.is_ok() && offered.split_ascii_whitespace().any(|name| name == "vaddr")
     }
 
     /// Sets it up for a process; it is not switched on.
     pub fn watch(&self, pid: i32, intervals: Intervals) -> io::Result<()> {
-        let write = |path: PathBuf, value: String| fs::write(path, value);
+        let write = |path: PathBuf, value: String| setting::write(&path, value);
+        // Kernels crash when a monitor that runs loses its context (until 2026).
+        if setting::value_of(&self.state())? == "on" {
+            self.stop()?;
+        }
         // An old target would be kept.
         write(self.folder.join("contexts/nr_contexts"), "0".into())?;
         write(self.folder.join("contexts/nr_contexts"), "1".into())?;
@@ -137,12 +143,12 @@ impl Kdamond {
 
     /// Switches it off.
     pub fn stop(&self) -> io::Result<()> {
-        fs::write(self.state(), "off")
+        setting::write(&self.state(), "off")
     }
 
     /// Its regions now; waits for the end of the interval.
     pub fn regions(&self) -> io::Result<Vec<Region>> {
-        fs::write(self.state(), "update_schemes_tried_regions")?;
+        setting::write(&self.state(), "update_schemes_tried_regions")?;
         let mut found = Vec::new();
         for entry in fs::read_dir(self.scheme().join("tried_regions"))?.flatten() {
             let path = entry.path();
