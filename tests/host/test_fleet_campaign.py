@@ -20,6 +20,7 @@ from tests.host.fleet.campaign import tiertune, write_campaign
 from tests.host.fleet.fixture import fleet, inventory, tierload
 from tests.host.fleet.hosts import NETWORK, Fleet, Host
 from tests.host.fleet.playing import changes, environment, played, started
+from tests.host.scheduler_file import address_in
 
 pytestmark = pytest.mark.host
 
@@ -169,8 +170,8 @@ def scheduler(fleet: Fleet, tmp_path: Path) -> Iterator[str]:
     call = ["-m", "distributed.cli.dask_scheduler", "--host", f"tcp://{NETWORK}.1:0", "--no-dashboard"]
     command = fleet.command(sys.executable, *call, "--scheduler-file", str(told))
     with subprocess.Popen(command, stdout=log, stderr=log) as process:
-        wait_until(told.is_file, process, "the scheduler writes its address")
-        yield json.loads(told.read_text())["address"]
+        wait_until(lambda: address_in(told) != "", process, "the scheduler writes its address")
+        yield address_in(told)
         process.terminate()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shlex
@@ -20,6 +19,7 @@ import pytest
 
 from tests.cli.small import CAMPAIGN, WORKLOAD
 from tests.configs.corpus import ROOT
+from tests.host.scheduler_file import address_in
 
 pytestmark = pytest.mark.host
 
@@ -39,8 +39,8 @@ class Cluster:
         where = self.folder / f"scheduler-{time.monotonic_ns()}.json"
         call = ["--host", f"tcp://127.0.0.1:{port}", "--no-dashboard", "--scheduler-file", str(where)]
         self.scheduler = started([sys.executable, "-m", "distributed.cli.dask_scheduler", *call], self.folder)
-        wait_until(where.is_file, "the scheduler writes its address")
-        self.address: str = json.loads(where.read_text())["address"]
+        wait_until(lambda: address_in(where), "the scheduler writes its address")
+        self.address = address_in(where)
 
     def add(self, name: str) -> None:
         profiles = ["--profiles", str(self.folder / "profiles")]
